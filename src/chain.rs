@@ -1,0 +1,345 @@
+//! Chains that we own: their names, their contents, and the prefixes that mark them.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::{ChainError, ChainNameError, PrefixError};
+use crate::{IntoRule, KernelChain, Rule, excerpt};
+
+/// The name of a chain that isn't the kernel's: 1 to 28 bytes, checked once.
+///
+/// ```
+/// use iptables_updater::{ChainName, ChainNameError};
+///
+/// let name: ChainName = "web-input".parse()?;
+/// assert_eq!(name.as_str(), "web-input");
+/// assert!(matches!(ChainName::new("-x"), Err(ChainNameError::Lead { .. })));
+/// # Ok::<(), ChainNameError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(Arc<str>);
+
+/// Targets that iptables handles itself; no chain can have such a name.
+const BUILT_IN_TARGETS: [&str; 4] = ["ACCEPT", "DROP", "RETURN", "QUEUE"];
+
+/// Targets of extensions: a chain of that name would hide the target.
+const EXTENSION_TARGETS: [&str; 46] = [
+    "AUDIT",
+    "CHECKSUM",
+    "CLASSIFY",
+    "CLUSTERIP",
+    "CONNMARK",
+    "CONNSECMARK",
+    "CT",
+    "DNAT",
+    "DNPT",
+    "DSCP",
+    "ECN",
+    "HL",
+    "HMARK",
+    "IDLETIMER",
+    "LED",
+    "LOG",
+    "MARK",
+    "MASQUERADE",
+    "MIRROR",
+    "NETMAP",
+    "NFLOG",
+    "NFQUEUE",
+    "NOTRACK",
+    "RATEEST",
+    "REDIRECT",
+    "REJECT",
+    "ROUTE",
+    "SAME",
+    "SECMARK",
+    "SET",
+    "SNAT",
+    "SNPT",
+    "SYNPROXY",
+    "TARPIT",
+    "TCPMSS",
+    "TCPOPTSTRIP",
+    "TEE",
+    "TOS",
+    "TPROXY",
+    "TRACE",
+    "TTL",
+    "ULOG",
+    "XOR",
+    "ACCOUNT",
+    "CHAOS",
+    "DELUDE",
+];
+
+impl ChainName {
+    /// The most bytes that a chain's name may have, on both back ends.
+    pub const MAX_BYTES: usize = 28;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// A [`ChainNameError`] that says why iptables, or one of its back ends, can't have this chain.
+    pub fn new(name: &str) -> Result<Self, ChainNameError> {
+        check_beginning(name)?;
+        if BUILT_IN_TARGETS.contains(&name) {
+            let name = name.to_owned();
+            return Err(ChainNameError::BuiltInTarget { name });
+        }
+        match KernelChain::from_name(name) {
+            Some(kernel) => Err(ChainNameError::KernelChain(kernel)),
+            None => Ok(Self(name.into())),
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What holds for a name and for any beginning of one.
+fn check_beginning(name: &str) -> Result<(), ChainNameError> {
+    let owned = || excerpt::short(name);
+    if name.is_empty() {
+        return Err(ChainNameError::Empty);
+    }
+    if name.len() > ChainName::MAX_BYTES {
+        return Err(ChainNameError::TooLong {
+            name: name.to_owned(),
+        });
+    }
+    let unfit = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'');
+    if let Some(character) = name.chars().find(|c| unfit(*c)) {
+        let name = owned();
+        return Err(ChainNameError::Character { name, character });
+    }
+    if name.starts_with(['-', '!']) {
+        return Err(ChainNameError::Lead { name: owned() });
+    }
+    Ok(())
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl AsRef<str> for ChainName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for ChainName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for ChainName {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other
+    }
+}
+
+impl PartialEq<&str> for ChainName {
+    fn eq(&self, other: &&str) -> bool {
+        &*self.0 == *other
+    }
+}
+
+impl FromStr for ChainName {
+    type Err = ChainNameError;
+
+    fn from_str(name: &str) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&str> for ChainName {
+    type Error = ChainNameError;
+
+    fn try_from(name: &str) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<String> for ChainName {
+    type Error = ChainNameError;
+
+    fn try_from(name: String) -> Result<Self, ChainNameError> {
+        Self::new(&name)
+    }
+}
+
+impl TryFrom<&String> for ChainName {
+    type Error = ChainNameError;
+
+    fn try_from(name: &String) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
+impl From<&ChainName> for ChainName {
+    fn from(name: &ChainName) -> Self {
+        name.clone()
+    }
+}
+
+/// A chain with the rules that it shall hold, and what it requires beside the targets of its rules.
+///
+/// ```
+/// use iptables_updater::{Chain, ChainError};
+///
+/// let chain = Chain::new("web-input", ["-p tcp --dport 443 -j web-tls", "-j RETURN"])?
+///     .requires(["web-extra"])?;
+/// assert_eq!(chain.rules().len(), 2);
+///
+/// let error = Chain::new("web-input", ["-j RETURN", "-j"]).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     r#"chain web-input, rule 2: "-j": option -j has no value"#
+/// );
+/// # Ok::<(), ChainError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    name: ChainName,
+    rules: Vec<Rule>,
+    requires: BTreeSet<ChainName>,
+}
+
+impl Chain {
+    /// A chain that holds these rules, in this order; no rules make an empty chain.
+    ///
+    /// # Errors
+    /// The name isn't a chain's, or a rule is none: [`ChainError`] says which and why.
+    pub fn new<N, R>(name: N, rules: R) -> Result<Self, ChainError>
+    where
+        N: TryInto<ChainName>,
+        ChainNameError: From<N::Error>,
+        R: IntoIterator,
+        R::Item: IntoRule,
+    {
+        let name = name.try_into().map_err(ChainNameError::from)?;
+        let rules = rules_for(name.as_str(), rules)?;
+        Ok(Self {
+            name,
+            rules,
+            requires: BTreeSet::new(),
+        })
+    }
+
+    /// Adds chains that must exist wherever this one does, though no rule of it jumps or goes to them.
+    ///
+    /// # Errors
+    /// One of them isn't a chain's name. Whether the updater owns it is checked when the chain is given to one.
+    pub fn requires<I>(mut self, chains: I) -> Result<Self, ChainError>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<ChainName>,
+        ChainNameError: From<<I::Item as TryInto<ChainName>>::Error>,
+    {
+        for chain in chains {
+            self.requires
+                .insert(chain.try_into().map_err(ChainNameError::from)?);
+        }
+        Ok(self)
+    }
+
+    /// The chain's name.
+    pub fn name(&self) -> &ChainName {
+        &self.name
+    }
+
+    /// Its rules, in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The chains named with [`requires`](Self::requires), sorted.
+    pub fn explicit_requirements(&self) -> impl Iterator<Item = &ChainName> {
+        self.requires.iter()
+    }
+}
+
+/// Reads the rules of a chain; an error names the chain and the rule's place.
+pub(crate) fn rules_for<R>(chain: &str, rules: R) -> Result<Vec<Rule>, ChainError>
+where
+    R: IntoIterator,
+    R::Item: IntoRule,
+{
+    let read = |(index, rule): (usize, R::Item)| {
+        rule.into_rule(chain).map_err(|source| ChainError::Rule {
+            chain: chain.to_owned(),
+            number: index + 1,
+            source,
+        })
+    };
+    rules.into_iter().enumerate().map(read).collect()
+}
+
+/// Which chains an updater owns: those whose names begin with one of these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefixes(Vec<String>);
+
+impl Prefixes {
+    /// Checks the prefixes.
+    ///
+    /// # Errors
+    /// There is none, or one of them would own a target of iptables.
+    pub fn new<I>(prefixes: I) -> Result<Self, PrefixError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let prefixes: Vec<String> = prefixes.into_iter().map(Into::into).collect();
+        if prefixes.is_empty() {
+            return Err(PrefixError::None);
+        }
+        for prefix in &prefixes {
+            check_beginning(prefix).map_err(|source| PrefixError::Name {
+                prefix: excerpt::short(prefix),
+                source,
+            })?;
+            let owns = |target: &&&'static str| target.starts_with(prefix.as_str());
+            if let Some(target) = EXTENSION_TARGETS.iter().find(owns) {
+                let prefix = prefix.clone();
+                return Err(PrefixError::Target { prefix, target });
+            }
+        }
+        Ok(Self(prefixes))
+    }
+
+    /// The owned chain of that name, if it is one's.
+    pub(crate) fn owned(&self, name: &str) -> Option<ChainName> {
+        if self.own(name) {
+            ChainName::new(name).ok()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn own(&self, name: &str) -> bool {
+        self.0
+            .iter()
+            .any(|prefix| name.starts_with(prefix.as_str()))
+    }
+}
+
+impl fmt::Display for Prefixes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}

@@ -1,0 +1,382 @@
+//! Why a request to an updater failed.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::{BadRule, ChainError, ChainNameError, PrefixError};
+use crate::outcome::Exit;
+use crate::{Backend, ChainName, IpVersion, Table};
+
+/// Why an operation of [`IptablesUpdater`](crate::IptablesUpdater) failed.
+///
+/// Whatever it is, nothing was half-done: the kernel's table and the updater's own picture of it are
+/// as they were before the call, unless the variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A chain name was refused.
+    #[error(transparent)]
+    ChainName(#[from] ChainNameError),
+    /// A prefix was refused.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+    /// A chain was refused.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// A hook rule was refused.
+    #[error("hook rule for chain {chain}: {source}")]
+    HookRule {
+        /// The chain that it was for.
+        chain: String,
+        /// The rule's text and what is wrong with it.
+        source: BadRule,
+    },
+    /// The chain isn't one that this updater owns.
+    #[error(
+        "chain {chain} isn't owned: its name begins with none of this updater's prefixes ({prefixes})"
+    )]
+    NotOwned {
+        /// The chain.
+        chain: ChainName,
+        /// The prefixes, comma-separated.
+        prefixes: String,
+    },
+    /// A chain explicitly requires one that the updater doesn't own, so couldn't stand in for.
+    #[error(
+        "chain {chain} requires {required}, which isn't owned: its name begins with none of this updater's prefixes ({prefixes})"
+    )]
+    RequiresNotOwned {
+        /// The chain.
+        chain: ChainName,
+        /// What it requires.
+        required: ChainName,
+        /// The prefixes, comma-separated.
+        prefixes: String,
+    },
+    /// A hook rule for a chain of our own: its contents come from `rewrite_chains` alone.
+    #[error(
+        "chain {chain} is owned: give its rules to rewrite_chains, hook rules are for chains of others"
+    )]
+    HookInOwned {
+        /// The chain.
+        chain: ChainName,
+    },
+    /// The chains would require each other in a circle.
+    #[error("these chains would jump in a circle: {}", Circle(chains))]
+    Cycle {
+        /// The circle, each chain once; the last requires the first.
+        chains: Vec<ChainName>,
+    },
+    /// An override of a stub came after the stub was needed.
+    #[error(
+        "chain {chain} is required already, and its stub may be in force: set its override before anything requires it"
+    )]
+    OverrideTooLate {
+        /// The chain.
+        chain: ChainName,
+    },
+    /// A stub that needs another chain of ours could need a stub itself.
+    #[error("the stub of chain {chain} jumps to {target}: a stub can't require an owned chain")]
+    StubRequires {
+        /// The chain that the stub stands in for.
+        chain: ChainName,
+        /// The owned chain that it jumps or goes to.
+        target: ChainName,
+    },
+    /// iptables-restore refused or failed.
+    #[error(transparent)]
+    Restore(#[from] Box<RestoreError>),
+    /// iptables-save failed, or what it printed can't be trusted.
+    #[error("the {table} table of {version} can't be read: {source}")]
+    Save {
+        /// The table.
+        table: Table,
+        /// The IP version.
+        version: IpVersion,
+        /// Why.
+        source: SaveError,
+    },
+    /// iptables couldn't be run at all.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+}
+
+impl Error {
+    /// What kind of failure of iptables-restore or iptables-save this is, if it is one.
+    pub fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Restore(error) => Some(error.class),
+            Self::Save {
+                source: SaveError::Failed { class, .. },
+                ..
+            } => Some(*class),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+struct Circle<'a>(&'a [ChainName]);
+
+impl fmt::Display for Circle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chain in self.0 {
+            write!(f, "{chain} -> ")?;
+        }
+        match self.0.first() {
+            Some(first) => write!(f, "{first}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What kind of failure it is: what it means and what may be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FailureClass {
+    /// Another program holds the xtables lock (legacy). Retried.
+    LockHeld,
+    /// The kernel was short of something, or another program changed the table at the same instant. Retried.
+    Race,
+    /// The tool didn't say why: the kernel's refusal on legacy, a signal, the time limit. Retried a few times.
+    Ambiguous,
+    /// The rule to delete or check doesn't stand in that chain.
+    RuleAbsent,
+    /// A chain, a target or a set that a line names doesn't exist.
+    TargetAbsent,
+    /// The chain to delete is still referred to.
+    ChainBusy,
+    /// Chains that lead to each other, or more of them nested than the kernel allows.
+    TooManyLinks,
+    /// Not root, or without the capability `CAP_NET_ADMIN`.
+    NoPrivilege,
+    /// The kernel or the tool doesn't have this table.
+    NoTable,
+    /// The kernel lacks nf_tables, or an extension that a rule uses.
+    NoKernelSupport,
+    /// The xtables lock file can't be opened (legacy).
+    LockFile,
+    /// iptables or the kernel refused the line: it is wrong, now and later.
+    Refused,
+}
+
+impl FailureClass {
+    /// Whether the same input may succeed later, with nothing else changed.
+    pub const fn may_pass(self) -> bool {
+        matches!(self, Self::LockHeld | Self::Race | Self::Ambiguous)
+    }
+
+    /// Whether it says that what a line names isn't there.
+    pub const fn is_absence(self) -> bool {
+        matches!(self, Self::RuleAbsent | Self::TargetAbsent)
+    }
+
+    /// What it is, in a few words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::LockHeld => "another program holds the xtables lock",
+            Self::Race => "the kernel was busy or short of memory",
+            Self::Ambiguous => "iptables didn't say why it failed",
+            Self::RuleAbsent => "no such rule stands in that chain",
+            Self::TargetAbsent => "a chain, target or set that it names doesn't exist",
+            Self::ChainBusy => "the chain is still referred to",
+            Self::TooManyLinks => {
+                "chains lead to each other in a circle, or are nested deeper than the kernel allows"
+            }
+            Self::NoPrivilege => "the privilege is missing",
+            Self::NoTable => "there is no such table",
+            Self::NoKernelSupport => "the kernel lacks what it needs",
+            Self::LockFile => "the xtables lock file can't be opened",
+            Self::Refused => "iptables refused it",
+        }
+    }
+
+    /// What to do next.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::LockHeld => "find who holds the lock (`fuser /run/xtables.lock`), or wait longer",
+            Self::Race => "try again later",
+            Self::Ambiguous => {
+                "look at the kernel log (`dmesg`), and try the rules one by one: legacy hides the reason"
+            }
+            Self::RuleAbsent => "check how the rule reads in iptables-save",
+            Self::TargetAbsent => {
+                "create the chain or set first, or correct the name; an extension's target needs its library and kernel module"
+            }
+            Self::ChainBusy => {
+                "remove the rules that jump to it (iptables-save shows most of them)"
+            }
+            Self::TooManyLinks => {
+                "break the circle, or nest less: nf_tables allows a kernel chain and 15 chains nested under it"
+            }
+            Self::NoPrivilege => "run as root or with CAP_NET_ADMIN (legacy needs CAP_NET_RAW too)",
+            Self::NoTable => {
+                "check that the kernel has the table's module (`modprobe iptable_nat` and the like), and the privilege"
+            }
+            Self::NoKernelSupport => {
+                "load or build the kernel module that it names, or choose the other back end"
+            }
+            Self::LockFile => "make /run/xtables.lock writable for this process",
+            Self::Refused => "correct the line",
+        }
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.meaning())
+    }
+}
+
+/// iptables-restore failed: what it was given, what it said, what that means.
+///
+/// The input is one block, so nothing of it was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoreError {
+    /// What kind of failure it is.
+    pub class: FailureClass,
+    /// The table.
+    pub table: Table,
+    /// The IP version.
+    pub version: IpVersion,
+    /// The back end.
+    pub backend: Backend,
+    /// The line of the input that iptables named, from 1. nf_tables names the `COMMIT` line where a jump
+    /// target is missing, legacy where the kernel refuses the whole.
+    pub line: Option<usize>,
+    /// That line, cut short where it is long.
+    pub text: Option<String>,
+    /// The chain to which that line belongs.
+    pub chain: Option<String>,
+    /// The request of the batch to which that line belongs, from 0.
+    pub request: Option<usize>,
+    /// The chain, target or set that the message names.
+    pub object: Option<String>,
+    /// How the process ended.
+    pub exit: Exit,
+    /// What it printed on standard error, cut short where it is long.
+    pub stderr: String,
+    /// How often it was tried.
+    pub tries: u32,
+}
+
+impl std::error::Error for RestoreError {}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "iptables-restore failed on table {} ({}, {}): {}",
+            self.table, self.version, self.backend, self.class
+        )?;
+        if let Some(object) = &self.object {
+            write!(f, ": {object:?}")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, "; at line {line}")?;
+            if let Some(text) = &self.text {
+                write!(f, " ({text:?})")?;
+            }
+        }
+        if let Some(chain) = &self.chain {
+            write!(f, " of chain {chain}")?;
+        }
+        if self.tries > 1 {
+            write!(f, "; tried {} times", self.tries)?;
+        }
+        write!(f, "; {}", self.exit)?;
+        if !self.stderr.is_empty() {
+            write!(f, ", it said {:?}", self.stderr.trim_end())?;
+        }
+        write!(f, ". What to do: {}", self.class.advice())
+    }
+}
+
+/// Why a table couldn't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// iptables-save itself failed.
+    #[error("iptables-save failed: {class}; {exit}, it said {stderr:?}. What to do: {}", class.advice())]
+    Failed {
+        /// What kind of failure it is.
+        class: FailureClass,
+        /// How the process ended.
+        exit: Exit,
+        /// What it printed on standard error, cut short where it is long.
+        stderr: String,
+    },
+    /// The output ends before the table's `COMMIT`: some of it was lost, though iptables-save may have
+    /// ended with exit code 0.
+    #[error(
+        "the output of iptables-save ends at line {line} without the table's COMMIT: some of it was lost, try again"
+    )]
+    NoCommit {
+        /// The last line, from 1.
+        line: usize,
+    },
+    /// The table isn't in the output at all.
+    #[error("the output of iptables-save doesn't have the table")]
+    NoTable,
+    /// `iptables-nft-save` can't express a native nftables rule in this table and shows nothing of it.
+    #[error(
+        "iptables-save can't show the table: it holds rules that only nft can express ({notice:?}). What to do: move those rules into a table of their own with nft"
+    )]
+    Incompatible {
+        /// What it printed.
+        notice: String,
+    },
+    /// A line that can't be in the output of iptables-save.
+    #[error("line {line} isn't what iptables-save prints: {text:?}")]
+    Unexpected {
+        /// The line, from 1.
+        line: usize,
+        /// Its text, cut short where it is long.
+        text: String,
+    },
+    /// A rule's quote isn't closed before the output ends.
+    #[error("the quote that opens in line {line} is never closed")]
+    UnterminatedQuote {
+        /// The line in which the rule begins, from 1.
+        line: usize,
+    },
+}
+
+/// iptables couldn't be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecutorError {
+    /// There is no such program.
+    #[error("{} isn't there: install the package `iptables`, add its folder to PATH (/usr/sbin?), or give the path", program.display())]
+    NotFound {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It couldn't be started, or its pipes failed.
+    #[error("{} can't be run: {source}", program.display())]
+    Io {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What it answered to `--version` isn't the answer of an iptables.
+    #[error("{} doesn't answer --version as iptables does: {exit}, it said {output:?}", program.display())]
+    Version {
+        /// The program.
+        program: PathBuf,
+        /// How the process ended.
+        exit: Exit,
+        /// What it printed, cut short where it is long.
+        output: String,
+    },
+    /// An error of an executor that isn't part of this library.
+    #[error(transparent)]
+    Other(#[from] Box<dyn std::error::Error + Send + Sync>),
+}

@@ -1,0 +1,66 @@
+//! The seam to the outside world: whoever runs iptables-restore and iptables-save for an updater.
+
+use crate::error::ExecutorError;
+use crate::{Backend, IpVersion, Outcome, Table};
+
+/// Runs `iptables-restore --noflush` and `iptables-save` for one IP version.
+///
+/// An executor only runs and reports: what the outcome means is the updater's business. Both calls
+/// block until the process has ended, or was killed at a time limit of the executor's own.
+///
+/// `Ok` means that the process ran, however it ended; `Err` that it couldn't be run.
+pub trait Executor {
+    /// The IP version whose tables this executor reads and writes.
+    fn ip_version(&self) -> IpVersion;
+
+    /// The back end of iptables on the other side.
+    fn backend(&self) -> Backend;
+
+    /// Runs `iptables-restore --noflush` with this input. It is one block, `*table` to `COMMIT`.
+    ///
+    /// # Errors
+    /// The program couldn't be run.
+    fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError>;
+
+    /// Runs `iptables-save -t table`.
+    ///
+    /// # Errors
+    /// The program couldn't be run.
+    fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError>;
+}
+
+impl<E: Executor + ?Sized> Executor for &mut E {
+    fn ip_version(&self) -> IpVersion {
+        (**self).ip_version()
+    }
+
+    fn backend(&self) -> Backend {
+        (**self).backend()
+    }
+
+    fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError> {
+        (**self).restore(input)
+    }
+
+    fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        (**self).save(table)
+    }
+}
+
+impl<E: Executor + ?Sized> Executor for Box<E> {
+    fn ip_version(&self) -> IpVersion {
+        (**self).ip_version()
+    }
+
+    fn backend(&self) -> Backend {
+        (**self).backend()
+    }
+
+    fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError> {
+        (**self).restore(input)
+    }
+
+    fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        (**self).save(table)
+    }
+}

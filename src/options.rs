@@ -1,0 +1,258 @@
+//! How iptables reads the words of a rule as options, and which of them have no place in a rule.
+//!
+//! iptables parses rules with `getopt_long`: one-letter options may be bundled (`-f4` is `-f -4`) and
+//! carry their value attached (`-jDROP`), long ones may be shortened (`--jum`) and joined by `=`. What
+//! comes out here is plain: the core options by their letter with the value apart, everything else as
+//! it was written. Whether an option of an extension takes a value isn't known here, so a word that
+//! follows one and looks like an option is read as an option: what is refused then is refused rightly
+//! or, at worst, has to be written as `--option=value`.
+
+use crate::error::RuleError;
+use crate::words::Word;
+
+/// One piece of a rule, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// A core option with its value: the letter is one of `psdiojgm`.
+    Core(char, &'a str),
+    /// Any other word, to be written as it is.
+    Word { text: &'a str, quoted: bool },
+}
+
+/// Core options that take a value, by letter and by long names.
+const CORE: &[(char, &[&str])] = &[
+    ('p', &["protocol", "proto"]),
+    ('s', &["source", "src"]),
+    ('d', &["destination", "dst"]),
+    ('i', &["in-interface"]),
+    ('o', &["out-interface"]),
+    ('j', &["jump"]),
+    ('g', &["goto"]),
+    ('m', &["match"]),
+];
+
+/// Long options that make a line another command, table or IP version, or that end its parsing.
+const FORBIDDEN: &[&str] = &[
+    "append",
+    "check",
+    "delete",
+    "delete-chain",
+    "exact",
+    "flush",
+    "help",
+    "insert",
+    "ipv4",
+    "ipv6",
+    "line-numbers",
+    "list",
+    "list-rules",
+    "modprobe",
+    "new-chain",
+    "numeric",
+    "policy",
+    "rename-chain",
+    "replace",
+    "set-counters",
+    "table",
+    "verbose",
+    "version",
+    "wait",
+    "wait-interval",
+    "zero",
+];
+
+/// Options of extensions whose whole name is a beginning of a forbidden one: `-m recent --set`,
+/// `-m policy --pol`.
+const NOT_FORBIDDEN: &[&str] = &["set", "pol"];
+
+/// Options of extensions with free text as their value, and how many bytes of it iptables keeps:
+/// the rest is cut off silently (measured on 1.8.9; `nflog-prefix` on legacy only).
+const TEXT: &[(&str, usize)] = &[
+    ("comment", 255),
+    ("log-prefix", 29),
+    ("nflog-prefix", 63),
+    ("helper", 29),
+    ("string", usize::MAX),
+];
+
+/// Reads the words of a rule.
+pub(crate) fn read(words: &[Word]) -> Result<Vec<Piece<'_>>, RuleError> {
+    let mut reader = Reader {
+        words: words.iter(),
+        pieces: Vec::with_capacity(words.len()),
+    };
+    while let Some(word) = reader.words.next() {
+        reader.word(word)?;
+    }
+    Ok(reader.pieces)
+}
+
+struct Reader<'a> {
+    words: std::slice::Iter<'a, Word>,
+    pieces: Vec<Piece<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    fn word(&mut self, word: &'a Word) -> Result<(), RuleError> {
+        let text = word.text.as_str();
+        if let Some(long) = text.strip_prefix("--") {
+            self.long(word, long)
+        } else if let Some(letters) = text.strip_prefix('-') {
+            self.letters(text, letters)
+        } else {
+            if text.is_empty() {
+                return Err(RuleError::EmptyValue {
+                    option: self.last_option(),
+                });
+            }
+            self.push(word);
+            Ok(())
+        }
+    }
+
+    fn letters(&mut self, text: &'a str, letters: &'a str) -> Result<(), RuleError> {
+        let mut rest = letters.chars();
+        while let Some(letter) = rest.next() {
+            if letter == 'f' {
+                self.pieces.push(Piece::Word {
+                    text: "-f",
+                    quoted: false,
+                });
+            } else if CORE.iter().any(|(core, _)| *core == letter) {
+                let attached = rest.as_str();
+                return self.core(letter, (!attached.is_empty()).then_some(attached));
+            } else {
+                return Err(forbidden(format!("-{letter}")));
+            }
+        }
+        if letters.is_empty() {
+            return Err(forbidden(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn long(&mut self, word: &'a Word, long: &'a str) -> Result<(), RuleError> {
+        let (name, attached) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        if let Some(letter) = core_named(|core| core == name) {
+            return self.core(letter, attached);
+        }
+        if !NOT_FORBIDDEN.contains(&name) && FORBIDDEN.iter().any(|f| f.starts_with(name)) {
+            return Err(forbidden(format!("--{name}")));
+        }
+        if let Some(letter) = core_named(|core| core.starts_with(name)) {
+            return self.core(letter, attached);
+        }
+        if attached == Some("") {
+            return Err(RuleError::EmptyValue {
+                option: format!("--{name}"),
+            });
+        }
+        self.push(word);
+        self.text(name, attached)
+    }
+
+    fn core(&mut self, letter: char, attached: Option<&'a str>) -> Result<(), RuleError> {
+        let option = || format!("-{letter}");
+        let value = match attached {
+            Some(value) => value,
+            None => match self.words.next() {
+                Some(word) if word.text.starts_with('-') => {
+                    return Err(RuleError::MissingValue {
+                        option: option(),
+                        found: Some(word.text.clone()),
+                    });
+                }
+                Some(word) => word.text.as_str(),
+                None => {
+                    return Err(RuleError::MissingValue {
+                        option: option(),
+                        found: None,
+                    });
+                }
+            },
+        };
+        if value.is_empty() {
+            return Err(RuleError::EmptyValue { option: option() });
+        }
+        if matches!(letter, 's' | 'd') {
+            one_address(letter, value)?;
+        }
+        self.pieces.push(Piece::Core(letter, value));
+        Ok(())
+    }
+
+    /// Checks the length of free text. Only a name written out in full takes the next word along
+    /// whatever it looks like: a shortened one may stand for an option that takes no value.
+    fn text(&mut self, name: &str, attached: Option<&'a str>) -> Result<(), RuleError> {
+        let Some((full, max)) = TEXT.iter().find(|(full, _)| full.starts_with(name)) else {
+            return Ok(());
+        };
+        let next = self.words.as_slice().first();
+        let Some(value) = attached.or(next.map(|word| word.text.as_str())) else {
+            return Ok(());
+        };
+        if value.len() > *max {
+            return Err(RuleError::TextTooLong {
+                option: format!("--{full}"),
+                length: value.len(),
+                max: *max,
+            });
+        }
+        if let (true, None, Some(word)) = (*full == name, attached, next)
+            && !word.text.is_empty()
+        {
+            self.words.next();
+            self.push(word);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, word: &'a Word) {
+        self.pieces.push(Piece::Word {
+            text: &word.text,
+            quoted: word.quoted,
+        });
+    }
+
+    fn last_option(&self) -> String {
+        match self.pieces.last() {
+            Some(Piece::Core(letter, _)) => format!("-{letter}"),
+            Some(Piece::Word { text, .. }) => (*text).to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+fn core_named(is: impl Fn(&str) -> bool) -> Option<char> {
+    CORE.iter()
+        .find(|(_, names)| names.iter().any(|name| is(name)))
+        .map(|(letter, _)| *letter)
+}
+
+fn forbidden(option: String) -> RuleError {
+    RuleError::ForbiddenOption { option }
+}
+
+/// iptables makes one rule of each address in a list, and of each address that a host name has.
+fn one_address(letter: char, value: &str) -> Result<(), RuleError> {
+    let option = format!("-{letter}");
+    let value = value.to_owned();
+    if value.contains(',') {
+        return Err(RuleError::SeveralAddresses { option, value });
+    }
+    let v4 = value
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b"./".contains(&b));
+    let v6 = value.contains(':')
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_hexdigit() || b":./".contains(&b));
+    if v4 || v6 {
+        Ok(())
+    } else {
+        Err(RuleError::HostName { option, value })
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run of iptables-restore or iptables-save left behind.
+
+use std::fmt;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exit {
+    /// It returned this exit code; 0 is success.
+    Code(i32),
+    /// It was killed by this signal.
+    Signal(i32),
+    /// It didn't end within the executor's time limit and was killed.
+    TimedOut,
+}
+
+impl Exit {
+    /// Whether it is exit code 0.
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Code(0))
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+            Self::TimedOut => f.write_str("killed at the time limit"),
+        }
+    }
+}
+
+/// One run: how it ended and what it printed. The two outputs are never merged: a warning on stderr
+/// can come in the middle of a line on stdout.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How the process ended.
+    pub exit: Exit,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Outcome {
+    /// A run that succeeded and printed this on standard output.
+    pub fn success(stdout: impl Into<Vec<u8>>) -> Self {
+        Self {
+            exit: Exit::Code(0),
+            stdout: stdout.into(),
+            stderr: Vec::new(),
+        }
+    }
+
+    /// A run that failed with this exit code and text on standard error.
+    pub fn failure(code: i32, stderr: impl Into<Vec<u8>>) -> Self {
+        Self {
+            exit: Exit::Code(code),
+            stdout: Vec::new(),
+            stderr: stderr.into(),
+        }
+    }
+}
+
+/// Shows the sizes of the outputs, and the beginning of standard error.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("exit", &self.exit)
+            .field("stdout_bytes", &self.stdout.len())
+            .field("stderr", &crate::excerpt::of_bytes(&self.stderr))
+            .finish()
+    }
+}
