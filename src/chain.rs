@@ -216,7 +216,8 @@ impl From<&ChainName> for ChainName {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     name: ChainName,
-    rules: Vec<Rule>,
+    /// Shared, so that a clone costs nothing: the same contents wait in a batch and stand in the index.
+    rules: Arc<[Rule]>,
     requires: BTreeSet<ChainName>,
 }
 
@@ -236,7 +237,7 @@ impl Chain {
         let rules = rules_for(name.as_str(), rules)?;
         Ok(Self {
             name,
-            rules,
+            rules: rules.into(),
             requires: BTreeSet::new(),
         })
     }

@@ -6,12 +6,14 @@ mod error;
 mod excerpt;
 mod executor;
 mod hook;
+mod index;
 mod options;
 mod outcome;
 mod platform;
 mod restore_input;
 mod rule;
 mod table;
+mod transaction;
 mod words;
 
 pub use chain::{Chain, ChainName, Prefixes};
@@ -21,8 +23,10 @@ pub use error::{
 };
 pub use executor::Executor;
 pub use hook::HookChain;
+pub use index::{ChainState, Index, IndexUpdate};
 pub use outcome::{Exit, Outcome};
 pub use platform::{Backend, IpVersion};
 pub use restore_input::{Command, Origin, RestoreInput};
 pub use rule::{IntoRule, Rule};
 pub use table::{KernelChain, Table, UnknownTable};
+pub use transaction::{Deletion, Delta, Rewrite, Stub, Transaction};

@@ -105,7 +105,7 @@ impl fmt::Debug for RestoreInput {
 }
 
 /// Collects what one commit shall do.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Builder<'a> {
     table: Table,
     contents: Vec<(&'a ChainName, &'a [Rule], Option<usize>)>,
@@ -153,12 +153,16 @@ impl<'a> Builder<'a> {
             line: 2,
         };
         for (chain, _, request) in &self.contents {
-            writer.run(Command::Declare, (*chain).clone(), *request);
+            writer.run(
+                Command::Declare,
+                HookChain::User((*chain).clone()),
+                *request,
+            );
             writer.line(&[":", chain.as_str(), NO_POLICY]);
         }
         for (chain, rules, request) in &self.contents {
             if !rules.is_empty() {
-                writer.run(Command::Append, (*chain).clone(), *request);
+                writer.run(Command::Append, HookChain::User((*chain).clone()), *request);
             }
             for rule in *rules {
                 writer.line(&["-A ", chain.as_str(), " ", rule.as_str(), "\n"]);
@@ -174,7 +178,11 @@ impl<'a> Builder<'a> {
             writer.line(&[letter, chain.as_str(), " ", rule.as_str(), "\n"]);
         }
         for (chain, request) in &self.deletions {
-            writer.run(Command::DeleteChain, (*chain).clone(), *request);
+            writer.run(
+                Command::DeleteChain,
+                HookChain::User((*chain).clone()),
+                *request,
+            );
             writer.line(&["-X ", chain.as_str(), "\n"]);
         }
         writer.text.push_str("COMMIT\n");
@@ -193,11 +201,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self, command: Command, chain: impl Into<HookChain>, request: Option<usize>) {
+    fn run(&mut self, command: Command, chain: HookChain, request: Option<usize>) {
         self.runs.push(Run {
             first_line: self.line,
             command,
-            chain: chain.into(),
+            chain,
             request,
         });
     }
