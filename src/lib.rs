@@ -11,6 +11,7 @@ mod outcome;
 mod platform;
 mod restore_input;
 mod rule;
+mod save;
 mod table;
 mod words;
 
@@ -25,4 +26,5 @@ pub use outcome::{Exit, Outcome};
 pub use platform::{Backend, IpVersion};
 pub use restore_input::{Command, Origin, RestoreInput};
 pub use rule::{IntoRule, Rule};
+pub use save::{Counters, SavedChain, SavedRule, SavedTable};
 pub use table::{KernelChain, Table, UnknownTable};
