@@ -100,7 +100,7 @@ impl fmt::Debug for RestoreInput {
         f.debug_struct("RestoreInput")
             .field("lines", &self.commit_line)
             .field("text", &crate::excerpt::of(&self.text))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Table {
     Mangle,
     /// `raw`: before connection tracking.
     Raw,
-    /// `security`: SELinux marks.
+    /// `security`: `SELinux` marks.
     Security,
 }
 

@@ -326,9 +326,11 @@ pub enum SaveError {
     NoTable,
     /// `iptables-nft-save` can't express a native nftables rule in this table and shows nothing of it.
     #[error(
-        "iptables-save can't show the table: it holds rules that only nft can express ({notice:?}). What to do: move those rules into a table of their own with nft"
+        "iptables-save can't show the table: it holds rules that only nft can express (line {line}: {notice:?}). What to do: move those rules into a table of their own with nft"
     )]
     Incompatible {
+        /// The line of the notice, from 1.
+        line: usize,
         /// What it printed.
         notice: String,
     },
@@ -341,7 +343,7 @@ pub enum SaveError {
         text: String,
     },
     /// A rule's quote isn't closed before the output ends.
-    #[error("the quote that opens in line {line} is never closed")]
+    #[error("the rule that begins in line {line} has a quote that is never closed")]
     UnterminatedQuote {
         /// The line in which the rule begins, from 1.
         line: usize,
