@@ -151,6 +151,9 @@ fn a_quoted_newline_ends_nothing() {
     assert_eq!(error(&other), SaveError::NoTable);
 }
 
+/// Texts and targets.
+type Rules<'a> = &'a [(&'a str, Option<&'a str>)];
+
 #[test]
 fn odd_chain_names_are_told_apart() {
     let saved = read(
@@ -168,7 +171,6 @@ fn odd_chain_names_are_told_apart() {
             "a\tb\r"
         ]
     );
-    type Rules<'a> = &'a [(&'a str, Option<&'a str>)];
     let cases: &[(&str, Rules<'_>)] = &[
         ("", &[("-j a b c", Some("a b c"))]),
         (
