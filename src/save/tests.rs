@@ -97,6 +97,7 @@ fn the_target_is_what_a_real_jump_names() {
         ("-p tcp  -j  web ", Some("web")),
         ("-j LOG --log-prefix \"x: \" --log-level 7", Some("LOG")),
         ("-j LOG --log-prefix -j", Some("LOG")),
+        ("-j SECMARK --selctx -j x", Some("SECMARK")),
         ("-j NFLOG --nflog-prefix -g --nflog-group 1", Some("NFLOG")),
         ("-j web -m comment --comment late", Some("web")),
         ("-m comment --comment -j -j ACCEPT", Some("ACCEPT")),
