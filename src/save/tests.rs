@@ -97,6 +97,7 @@ fn the_target_is_what_a_real_jump_names() {
         ("-p tcp  -j  web ", Some("web")),
         ("-j LOG --log-prefix \"x: \" --log-level 7", Some("LOG")),
         ("-j LOG --log-prefix -j", Some("LOG")),
+        ("-j SECMARK --selctx -j x", Some("SECMARK")),
         ("-j NFLOG --nflog-prefix -g --nflog-group 1", Some("NFLOG")),
         ("-j web -m comment --comment late", Some("web")),
         ("-m comment --comment -j -j ACCEPT", Some("ACCEPT")),
@@ -151,6 +152,9 @@ fn a_quoted_newline_ends_nothing() {
     assert_eq!(error(&other), SaveError::NoTable);
 }
 
+/// Texts and targets.
+type Rules<'a> = &'a [(&'a str, Option<&'a str>)];
+
 #[test]
 fn odd_chain_names_are_told_apart() {
     let saved = read(
@@ -168,7 +172,6 @@ fn odd_chain_names_are_told_apart() {
             "a\tb\r"
         ]
     );
-    type Rules<'a> = &'a [(&'a str, Option<&'a str>)];
     let cases: &[(&str, Rules<'_>)] = &[
         ("", &[("-j a b c", Some("a b c"))]),
         (
