@@ -1,0 +1,271 @@
+//! Whatever text is accepted as a rule adds exactly one rule to exactly the chain named, or is refused by
+//! the tool and adds nothing: random texts and mutated real rules on the real kernel.
+//!
+//! `IPTABLES_UPDATER_RULES=10000` sets how many of each are tried; the numbers are the same in each run.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod mutate;
+
+use std::collections::BTreeMap;
+
+use common::{Kernel, each_kernel};
+use iptables_updater::{IpVersion, Rule, Table};
+use mutate::Random;
+
+const BEFORE: &str = "-m comment --comment before -j RETURN";
+const AFTER: &str = "-m comment --comment after -j RETURN";
+
+/// Rules beside those of the list: IPv6, and what the list has few of.
+const MORE_FORMS: &[(Table, &str)] = &[
+    (Table::Filter, "-s 2001:db8::/32 -d 2001:db8::1 -j ACCEPT"),
+    (Table::Filter, "! -s 2001:db8::1/ffff:: -j DROP"),
+    (Table::Filter, "-p ipv6-icmp --icmpv6-type 128 -j ACCEPT"),
+    (Table::Filter, "-m frag --fragfirst -j DROP"),
+    (Table::Filter, "-m hl --hl-lt 5 -j DROP"),
+    (Table::Filter, "-m rt --rt-type 0 -j DROP"),
+    (
+        Table::Filter,
+        "-j REJECT --reject-with icmp6-adm-prohibited",
+    ),
+    (
+        Table::Nat,
+        "-p tcp -j DNAT --to-destination [2001:db8::1]:80",
+    ),
+    (Table::Mangle, "-j HL --hl-dec 1"),
+    (Table::Filter, "-p tcp --dport 80 -g BAR"),
+    (Table::Filter, "-j BAR -m comment --comment \"to bar\""),
+    (Table::Filter, "-f -j BAR"),
+    (
+        Table::Filter,
+        "-i lo -o lo -p udp -m udp --sport 1 --dport 2 -j BAR",
+    ),
+    (
+        Table::Filter,
+        "-m comment --comment \"a \\\"quoted\\\" -A x\" -m comment --comment -h -j LOG --log-prefix \"-h \"",
+    ),
+    (Table::Raw, "-p tcp -j CT --notrack"),
+    (Table::Security, "-p tcp -j ACCEPT"),
+];
+
+fn forms() -> Vec<(Table, String)> {
+    let listed = include_str!("../data/rule-forms.txt")
+        .lines()
+        .filter_map(|line| {
+            let (table, rule) = line.split_once('\t')?;
+            Some((table.parse().expect("a table"), rule.to_owned()))
+        });
+    let more = MORE_FORMS
+        .iter()
+        .map(|(table, rule)| (*table, (*rule).to_owned()));
+    listed.chain(more).collect()
+}
+
+/// The rules of all tables as saved: the chains under test, and every other line.
+struct State {
+    tested: BTreeMap<String, Vec<String>>,
+    others: Vec<String>,
+}
+
+impl State {
+    fn read(kernel: Kernel) -> Self {
+        let mut tested = BTreeMap::new();
+        let mut others = Vec::new();
+        for table in Table::ALL {
+            for line in kernel
+                .save(table)
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+            {
+                let word = |n| line.split(' ').nth(n).unwrap_or_default();
+                if let Some(chain) = word(0).strip_prefix(":tested-") {
+                    tested.insert(format!("tested-{chain}"), Vec::new());
+                } else if let (true, Some(rules)) = (word(0) == "-A", tested.get_mut(word(1))) {
+                    rules.push(line[word(1).len() + 4..].to_owned());
+                } else {
+                    others.push(line.to_owned());
+                }
+            }
+        }
+        Self { tested, others }
+    }
+}
+
+/// What a chain under test must hold, from the top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Before,
+    Tested,
+    After,
+}
+
+impl Line {
+    fn is(self, rule: &str) -> bool {
+        match self {
+            Self::Before => rule == BEFORE,
+            Self::After => rule == AFTER,
+            Self::Tested => rule != BEFORE && rule != AFTER,
+        }
+    }
+}
+
+struct Tried<'a> {
+    table: Table,
+    rule: &'a Rule,
+    chain: String,
+    /// `None` once the tool has refused the block that makes the chain.
+    lines: Option<Vec<Line>>,
+}
+
+impl Tried<'_> {
+    fn restore(&self, kernel: Kernel, lines: &str) -> bool {
+        let input = format!("*{}\n{lines}COMMIT\n", self.table);
+        kernel.restore(&input).status.success()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    loaded: usize,
+    refused: usize,
+    not_found_again: usize,
+}
+
+/// Loads each rule between two others, each in a chain of its own; deletes it by its text; inserts it.
+/// After each step every table must hold what it should and nothing else.
+fn check(kernel: Kernel, rules: &[(Table, Rule)], figures: &mut Figures) {
+    let untouched = State::read(kernel);
+    let mut tried: Vec<_> = rules
+        .iter()
+        .enumerate()
+        .map(|(n, (table, rule))| Tried {
+            table: *table,
+            rule,
+            chain: format!("tested-{n}"),
+            lines: None,
+        })
+        .collect();
+    let verify = |tried: &[Tried<'_>], step: &str| {
+        let state = State::read(kernel);
+        assert_eq!(
+            state.others, untouched.others,
+            "{kernel:?}, {step}: one of {rules:#?}"
+        );
+        for Tried {
+            chain, rule, lines, ..
+        } in tried
+        {
+            let found = state.tested.get(chain);
+            let as_expected = match (found, lines) {
+                (Some(found), Some(lines)) => {
+                    found.len() == lines.len()
+                        && lines.iter().zip(found).all(|(line, rule)| line.is(rule))
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(
+                as_expected,
+                "{kernel:?}, {step}: {rule} left {found:?}, not {lines:?}"
+            );
+        }
+    };
+
+    for it in &mut tried {
+        let Tried { chain, rule, .. } = &it;
+        let lines = format!(
+            ":{chain} - [0:0]\n-A {chain} {BEFORE}\n-A {chain} {rule}\n-A {chain} {AFTER}\n"
+        );
+        if it.restore(kernel, &lines) {
+            it.lines = Some(vec![Line::Before, Line::Tested, Line::After]);
+            figures.loaded += 1;
+        } else {
+            figures.refused += 1;
+        }
+    }
+    verify(&tried, "appended");
+    tried.retain(|it| it.lines.is_some());
+    for it in &mut tried {
+        if it.restore(kernel, &format!("-D {} {}\n", it.chain, it.rule)) {
+            it.lines = Some(vec![Line::Before, Line::After]);
+        } else {
+            figures.not_found_again += 1;
+        }
+    }
+    verify(&tried, "deleted");
+    for it in &mut tried {
+        if it.restore(kernel, &format!("-I {} {}\n", it.chain, it.rule)) {
+            it.lines.get_or_insert_default().insert(0, Line::Tested);
+        }
+    }
+    verify(&tried, "inserted");
+    for table in Table::ALL {
+        let chains = || {
+            tried
+                .iter()
+                .filter(|it| it.table == table)
+                .map(|it| &it.chain)
+        };
+        let flush: String = chains()
+            .map(|chain| format!(":{chain} - [0:0]\n"))
+            .collect();
+        let delete: String = chains().map(|chain| format!("-X {chain}\n")).collect();
+        kernel.must_restore(&format!("*{table}\n{flush}{delete}COMMIT\n"));
+    }
+}
+
+fn prepare(kernel: Kernel) {
+    for table in Table::ALL {
+        kernel.must_restore(&format!(
+            "*{table}\n:own-base - [0:0]\n-A own-base -j RETURN\n-A OUTPUT -j own-base\nCOMMIT\n"
+        ));
+    }
+    kernel.must_restore(
+        "*filter\n:BAR - [0:0]\n:FOO - [0:0]\n-A BAR -j RETURN\n-A INPUT -j FOO\nCOMMIT\n",
+    );
+    let family = match kernel.version {
+        IpVersion::V4 => "inet",
+        IpVersion::V6 => "inet6",
+    };
+    // Without ipset the rules that name the set are refused, as others are.
+    let _ = std::process::Command::new("ipset")
+        .args(["create", "okset", "hash:ip", "family", family])
+        .output();
+}
+
+#[test]
+fn what_is_accepted_adds_one_rule_to_the_chain_named_and_changes_nothing_else() {
+    let count =
+        std::env::var("IPTABLES_UPDATER_RULES").map_or(150, |n| n.parse().expect("a number"));
+    let forms = forms();
+    let mut random = Random(7);
+    let random_texts: Vec<_> = (0..count)
+        .map(|_| (Table::Filter, mutate::random_text(&mut random)))
+        .collect();
+    let mutated: Vec<_> = (0..count)
+        .map(|_| mutate::mutated(&mut random, &forms))
+        .collect();
+    let accepted = |texts: &[(Table, String)]| -> Vec<(Table, Rule)> {
+        let rule = |(table, text): &(Table, String)| Some((*table, Rule::new(text).ok()?));
+        texts.iter().filter_map(rule).collect()
+    };
+    each_kernel(
+        "what_is_accepted_adds_one_rule_to_the_chain_named_and_changes_nothing_else",
+        |kernel| {
+            prepare(kernel);
+            for (what, texts) in [
+                ("forms", &forms),
+                ("random texts", &random_texts),
+                ("mutated rules", &mutated),
+            ] {
+                let accepted = accepted(texts);
+                let mut figures = Figures::default();
+                for group in accepted.chunks(60) {
+                    check(kernel, group, &mut figures);
+                }
+                let (offered, accepted) = (texts.len(), accepted.len());
+                println!("{kernel:?}: {offered} {what}, {accepted} accepted: {figures:?}");
+            }
+        },
+    );
+}
