@@ -295,3 +295,7 @@ impl IntoRule for &String {
 #[cfg(test)]
 #[path = "rule_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "rule_refused_tests.rs"]
+mod refused_tests;

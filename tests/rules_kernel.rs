@@ -1,14 +1,11 @@
 //! Whatever is accepted as a rule means to the real tool what it means to us: one rule, in one chain.
-//!
-//! `IPTABLES_UPDATER_RULES=10000` sets how many random texts and how many mutated rules are tried.
 
 mod common;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use common::{Kernel, each_kernel};
-use iptables_updater::{IpVersion, Prefixes, Rule, Table};
+use iptables_updater::{Backend, Rule, RuleError, Table};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -178,12 +175,13 @@ fn the_limits_are_the_tools() {
         let rest = bytes - text.len();
         text + &"y".repeat(rest)
     };
-    let words_of = |count: usize| {
+    let rule_of_words = |count: usize| {
         let comments = format!("{COMMENT}x ").repeat((count - 5) / 4);
         let rest = ["", "-o x"][(count - 5) % 4 / 2];
         format!("{comments} ! -i lo -j RETURN {rest}")
     };
-    let word_of = |bytes: usize| format!("-m conntrack --ctstate {}", &"NEW,".repeat(300)[..bytes]);
+    let long_word =
+        |bytes: usize| format!("-m conntrack --ctstate {}", &"NEW,".repeat(300)[..bytes]);
     let chain = "c".repeat(28);
     let raw = |kernel: Kernel, rule: &str| {
         let output = kernel.restore(&format!(
@@ -204,20 +202,118 @@ fn the_limits_are_the_tools() {
             "{kernel:?}"
         );
 
-        let most = words_of(Rule::MAX_WORDS);
+        let most = rule_of_words(Rule::MAX_WORDS);
         assert_eq!(most.split_whitespace().count(), Rule::MAX_WORDS);
         assert!(Rule::new(&most).is_ok());
         assert_eq!(raw(kernel, &most), (true, 2), "{kernel:?}");
-        let one_more = words_of(Rule::MAX_WORDS + 2);
-        assert!(Rule::new(&one_more).is_err());
-        assert!(!raw(kernel, &one_more).0, "{kernel:?}");
+        let one_more = format!("{most} x");
+        assert!(matches!(
+            Rule::new(&one_more),
+            Err(RuleError::TooManyWords { .. })
+        ));
+        let output = kernel.restore(&format!("*filter\n-A {chain} {one_more}\nCOMMIT\n"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            stderr.contains("cannot handle more arguments"),
+            "{kernel:?}: {stderr}"
+        );
 
         // 1,023 bytes end in `NEW` without a comma.
-        let longest = word_of(Rule::MAX_WORD_BYTES);
+        let longest = long_word(Rule::MAX_WORD_BYTES);
         assert!(Rule::new(&longest).is_ok());
         assert_eq!(raw(kernel, &longest), (true, 2), "{kernel:?}");
-        let longer = word_of(Rule::MAX_WORD_BYTES + 4);
+        let longer = long_word(Rule::MAX_WORD_BYTES + 4);
         assert!(Rule::new(&longer).is_err());
         assert!(!raw(kernel, &longer).0, "{kernel:?}");
+    });
+}
+
+/// A text of the longest length arrives whole; with one byte more the tool cuts it without a word.
+#[test]
+fn texts_are_cut_exactly_where_we_refuse_them() {
+    // The table, the rule before and after the text, and its greatest length.
+    let cases = [
+        (Table::Filter, "-m comment --comment", "", 255),
+        (Table::Filter, "-m recent --set --name", "", 199),
+        (
+            Table::Filter,
+            "-m hashlimit --hashlimit-upto 1/s --hashlimit-name",
+            "",
+            254,
+        ),
+        (Table::Filter, "-m helper --helper", "", 29),
+        (Table::Filter, "-p tcp -m osf --genre", "", 31),
+        (Table::Filter, "-j LOG --log-prefix", "", 29),
+        (Table::Filter, "-j NFLOG --nflog-prefix", "", 63),
+        (Table::Filter, "-j IDLETIMER --timeout 5 --label", "", 27),
+        (Table::Filter, "-j TEE --gateway 192.0.2.1 --oif", "", 15),
+        (
+            Table::Filter,
+            "-j RATEEST --rateest-name",
+            "--rateest-interval 250ms --rateest-ewmalog 500ms",
+            15,
+        ),
+    ];
+    each_kernel("texts_are_cut_exactly_where_we_refuse_them", |kernel| {
+        // How much of a text arrives; `None` if the tool, or a kernel without the extension, refuses it.
+        let kept = |table: Table, rule: &str| -> Option<usize> {
+            let output =
+                kernel.restore(&format!("*{table}\n:own - [0:0]\n-A own {rule}\nCOMMIT\n"));
+            let saved = kernel.save(table);
+            kernel.must_restore(&format!("*{table}\n:own - [0:0]\n-X own\nCOMMIT\n"));
+            let rule = *rules_in(&saved, "own").first()?;
+            let text = rule
+                .split([' ', '"'])
+                .find(|word| word.starts_with("zzz"))?;
+            output.status.success().then_some(text.len())
+        };
+        for (table, before, after, max) in cases {
+            let rule = |length: usize| format!("{before} {} {after}", "z".repeat(length));
+            let fits = Rule::new(&rule(max)).expect(before);
+            assert!(
+                matches!(
+                    Rule::new(&rule(max + 1)),
+                    Err(RuleError::TextTooLong { .. })
+                ),
+                "{before}"
+            );
+            let Some(whole) = kept(table, fits.as_str()) else {
+                println!("{kernel:?} has no {before}");
+                continue;
+            };
+            assert_eq!(whole, max, "{kernel:?}: {before}");
+            // nf_tables keeps twice as much of this one: the limit is the smaller of the two.
+            if (kernel.backend, before) != (Backend::NfTables, "-j NFLOG --nflog-prefix") {
+                assert_eq!(
+                    kept(table, &rule(max + 1)),
+                    Some(max),
+                    "{kernel:?}: {before}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn an_option_of_the_policy_match_stays_one() {
+    each_kernel("an_option_of_the_policy_match_stays_one", |kernel| {
+        let text = "-m policy --dir in --pol ipsec --proto esp";
+        for (n, text) in [
+            text.to_owned(),
+            Rule::new(text).expect("a rule").to_string(),
+        ]
+        .iter()
+        .enumerate()
+        {
+            kernel.must_restore(&format!(
+                "*filter\n:own-{n} - [0:0]\n-A own-{n} {text}\nCOMMIT\n"
+            ));
+            let rules = kernel.rules(Table::Filter, &format!("own-{n}"));
+            assert_eq!(
+                rules.as_deref(),
+                Some([text.clone()].as_slice()),
+                "{kernel:?}"
+            );
+        }
     });
 }

@@ -8,6 +8,7 @@ mod common;
 mod mutate;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use common::{Kernel, each_kernel};
 use iptables_updater::{IpVersion, Rule, Table};
@@ -81,7 +82,8 @@ impl State {
                 if let Some(chain) = word(0).strip_prefix(":tested-") {
                     tested.insert(format!("tested-{chain}"), Vec::new());
                 } else if let (true, Some(rules)) = (word(0) == "-A", tested.get_mut(word(1))) {
-                    rules.push(line[word(1).len() + 4..].to_owned());
+                    // A rule that matches everything and does nothing has no words: `-s 0/0`.
+                    rules.push(line.get(word(1).len() + 4..).unwrap_or_default().to_owned());
                 } else {
                     others.push(line.to_owned());
                 }
@@ -200,16 +202,12 @@ fn check(kernel: Kernel, rules: &[(Table, Rule)], figures: &mut Figures) {
     }
     verify(&tried, "inserted");
     for table in Table::ALL {
-        let chains = || {
-            tried
-                .iter()
-                .filter(|it| it.table == table)
-                .map(|it| &it.chain)
-        };
-        let flush: String = chains()
-            .map(|chain| format!(":{chain} - [0:0]\n"))
-            .collect();
-        let delete: String = chains().map(|chain| format!("-X {chain}\n")).collect();
+        let mut flush = String::new();
+        let mut delete = String::new();
+        for Tried { chain, .. } in tried.iter().filter(|it| it.table == table) {
+            let _ = writeln!(flush, ":{chain} - [0:0]");
+            let _ = writeln!(delete, "-X {chain}");
+        }
         kernel.must_restore(&format!("*{table}\n{flush}{delete}COMMIT\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use iptables_updater::Table;
 
-/// SplitMix64: the same numbers for ever, whatever becomes of the crates that make random ones.
+/// `SplitMix64`: the same numbers for ever, whatever becomes of the crates that make random ones.
 pub struct Random(pub u64);
 
 impl Random {
