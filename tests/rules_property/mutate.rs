@@ -25,6 +25,9 @@ impl Random {
 
 /// Words that mean something to iptables, most of them nothing good in a rule.
 const WORDS: &[&str] = &[
+    "\n-A own-base -j DROP",
+    "\"\n-F own-base",
+    "\n",
     "-h",
     "-V",
     "-4",
