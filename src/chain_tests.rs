@@ -208,6 +208,12 @@ fn a_chain_takes_rules_texts_and_texts_with_its_name() {
     ] {
         assert_eq!(Chain::new("web-a", [text]).unwrap(), as_rules, "{text}");
     }
+    let texts = ["-j RETURN"];
+    assert_eq!(Chain::new("web-a", texts.iter()).unwrap(), as_rules);
+    assert_eq!(
+        Chain::new("web-a", texts.map(str::to_owned)).unwrap(),
+        as_rules
+    );
     let chain = as_rules.requires(["web-c", "web-b"]).unwrap();
     let required: Vec<_> = chain
         .explicit_requirements()

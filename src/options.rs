@@ -179,7 +179,11 @@ impl<'a> Reader<'a> {
                 option: format!("--{name}"),
             });
         }
-        self.push(word);
+        // Only values keep their quotes, and what is attached is one.
+        self.pieces.push(Piece::Word {
+            text: &word.text,
+            quoted: word.quoted && attached.is_some(),
+        });
         self.text(name, attached)
     }
 

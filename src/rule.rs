@@ -167,7 +167,8 @@ impl Rule {
         &self.text
     }
 
-    /// What `-j` or `-g` names: a chain, a built-in target or a target of an extension.
+    /// What `-j` or `-g` names: a chain, a built-in target or a target of an extension. It is the bare
+    /// name: one that would need quotes is refused.
     pub fn target(&self) -> Option<&str> {
         self.target
             .map(|(start, end)| &self.text[usize::from(start)..usize::from(end)])
@@ -277,6 +278,12 @@ impl IntoRule for &str {
             text: excerpt::short(self),
             source,
         })
+    }
+}
+
+impl IntoRule for &&str {
+    fn into_rule(self, chain: &str) -> Result<Rule, BadRule> {
+        (*self).into_rule(chain)
     }
 }
 

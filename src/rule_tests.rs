@@ -40,6 +40,10 @@ fn a_rule_is_kept_in_one_spelling() {
             r#"-m comment --comment "-h""#,
         ),
         ("-m comment --comment -h", "-m comment --comment -h"),
+        (
+            r#""-m" "comment" "--comment" "x""#,
+            "-m comment --comment x",
+        ),
         ("-m comment --comment=-h", "-m comment --comment=-h"),
         (
             r#"-j LOG --log-prefix "-A x" -f"#,

@@ -146,34 +146,47 @@ struct Figures {
     not_found_again: usize,
 }
 
-/// Loads each rule between two others, each in a chain of its own; deletes it by its text; inserts it.
-/// After each step every table must hold what it should and nothing else.
-fn check(kernel: Kernel, rules: &[(Table, &str, Rule)], figures: &mut Figures) {
-    let untouched = State::read(kernel);
-    let mut tried: Vec<_> = rules
-        .iter()
-        .enumerate()
-        .map(|(n, (table, written, rule))| Tried {
-            table: *table,
-            rule,
-            written,
-            chain: format!("tested-{n}"),
-            as_written: format!("tested-{n}-written"),
-            lines: None,
-        })
-        .collect();
-    let verify = |tried: &[Tried<'_>], step: &str| {
+/// Some rules, each in a chain of its own. After each step every table must hold what it should and
+/// nothing else.
+struct Group<'a> {
+    kernel: Kernel,
+    untouched: State,
+    tried: Vec<Tried<'a>>,
+}
+
+impl<'a> Group<'a> {
+    fn new(kernel: Kernel, rules: &'a [(Table, &'a str, Rule)]) -> Self {
+        let tried = rules
+            .iter()
+            .enumerate()
+            .map(|(n, (table, written, rule))| Tried {
+                table: *table,
+                rule,
+                written,
+                chain: format!("tested-{n}"),
+                as_written: format!("tested-{n}-written"),
+                lines: None,
+            });
+        Self {
+            kernel,
+            untouched: State::read(kernel),
+            tried: tried.collect(),
+        }
+    }
+
+    fn verify(&self, step: &str) -> State {
+        let kernel = self.kernel;
         let state = State::read(kernel);
+        let rules = || self.tried.iter().map(|it| it.rule).collect::<Vec<_>>();
         assert_eq!(
-            state.others, untouched.others,
-            "{kernel:?}, {step}: one of {rules:#?}"
+            state.others,
+            self.untouched.others,
+            "{kernel:?}, {step}: one of {:#?}",
+            rules()
         );
-        for Tried {
-            chain, rule, lines, ..
-        } in tried
-        {
-            let found = state.tested.get(chain);
-            let as_expected = match (found, lines) {
+        for it in &self.tried {
+            let found = state.tested.get(&it.chain);
+            let as_expected = match (found, &it.lines) {
                 (Some(found), Some(lines)) => {
                     found.len() == lines.len()
                         && lines.iter().zip(found).all(|(line, rule)| line.is(rule))
@@ -181,96 +194,104 @@ fn check(kernel: Kernel, rules: &[(Table, &str, Rule)], figures: &mut Figures) {
                 (None, None) => true,
                 _ => false,
             };
+            let (rule, lines) = (it.rule, &it.lines);
             assert!(
                 as_expected,
                 "{kernel:?}, {step}: {rule} left {found:?}, not {lines:?}"
             );
         }
         state
-    };
+    }
 
-    for it in &mut tried {
-        let block = |chain: &str, rule: &str| {
-            format!(
-                ":{chain} - [0:0]\n-A {chain} {BEFORE}\n-A {chain} {rule}\n-A {chain} {AFTER}\n"
-            )
-        };
-        if it.restore(kernel, &block(&it.chain, it.rule.as_str())) {
-            it.lines = Some(vec![Line::Before, Line::Tested, Line::After]);
-            figures.loaded += 1;
-        } else {
-            figures.refused += 1;
-        }
-        let as_written = it.restore(kernel, &block(&it.as_written, it.written));
-        // 1.8.9 can't read the values of core options in one word with them; ours never are.
-        assert!(
-            !as_written || it.lines.is_some(),
-            "{kernel:?} takes {:?} and refuses {}",
-            it.written,
-            it.rule
-        );
-    }
-    let state = verify(&tried, "appended");
-    for Tried {
-        rule,
-        written,
-        chain,
-        as_written,
-        ..
-    } in &tried
-    {
-        // 1.8.9 takes `-ieth0` for an interface of that whole name: there the two differ, to our credit.
-        let words = |text: &str| text.split_whitespace().count();
-        if words(written) != words(rule.as_str()) {
-            continue;
-        }
-        if let Some(as_written) = state.tested.get(as_written) {
-            assert_eq!(
-                Some(as_written),
-                state.tested.get(chain),
-                "{kernel:?}: {written:?} became {rule}"
-            );
-            figures.loaded_as_written += 1;
-            if let Ok(saved) = Rule::new(&as_written[1]) {
-                assert_eq!(saved.target(), rule.target(), "{kernel:?}: {written:?}");
-            }
-        }
-    }
-    // What couldn't be appended must not find something else to delete, or another place to go.
-    for it in tried.iter_mut().filter(|it| it.lines.is_none()) {
-        let chain = &it.chain;
-        let lines = format!(":{chain} - [0:0]\n-A {chain} {BEFORE}\n-A {chain} {AFTER}\n");
-        assert!(it.restore(kernel, &lines));
-        it.lines = Some(vec![Line::Before, Line::After]);
-    }
-    for it in &mut tried {
-        let found = it.restore(kernel, &format!("-D {} {}\n", it.chain, it.rule));
-        if let Some(lines) = it.lines.as_mut().filter(|lines| lines.len() == 3) {
-            if found {
-                lines.remove(1);
+    /// Loads each rule between two others, as rendered and as written.
+    fn append(&mut self, figures: &mut Figures) {
+        let kernel = self.kernel;
+        for it in &mut self.tried {
+            if it.restore(kernel, &block(&it.chain, it.rule.as_str())) {
+                it.lines = Some(vec![Line::Before, Line::Tested, Line::After]);
+                figures.loaded += 1;
             } else {
-                figures.not_found_again += 1;
+                figures.refused += 1;
+            }
+            let as_written = it.restore(kernel, &block(&it.as_written, it.written));
+            let (rule, written) = (it.rule, it.written);
+            assert!(
+                !as_written || it.lines.is_some(),
+                "{kernel:?} takes {written:?} and refuses {rule}"
+            );
+        }
+        let state = self.verify("appended");
+        for it in &self.tried {
+            // 1.8.9 takes `-ieth0` for an interface of that whole name: there the two differ, to our credit.
+            let words = |text: &str| text.split_whitespace().count();
+            if words(it.written) != words(it.rule.as_str()) {
+                continue;
+            }
+            if let Some(as_written) = state.tested.get(&it.as_written) {
+                let (rule, written) = (it.rule, it.written);
+                let rendered = state.tested.get(&it.chain);
+                assert_eq!(
+                    Some(as_written),
+                    rendered,
+                    "{kernel:?}: {written:?} became {rule}"
+                );
+                figures.loaded_as_written += 1;
+                if let Ok(saved) = Rule::new(&as_written[1]) {
+                    assert_eq!(saved.target(), rule.target(), "{kernel:?}: {written:?}");
+                }
             }
         }
     }
-    verify(&tried, "deleted");
-    for it in &mut tried {
-        if it.restore(kernel, &format!("-I {} {}\n", it.chain, it.rule)) {
-            it.lines.get_or_insert_default().insert(0, Line::Tested);
+
+    /// Deletes each rule by its text, then inserts it. What couldn't be appended must not find something
+    /// else to delete, or another place to go.
+    fn delete_and_insert(&mut self, figures: &mut Figures) {
+        let kernel = self.kernel;
+        for it in self.tried.iter_mut().filter(|it| it.lines.is_none()) {
+            let chain = &it.chain;
+            let lines = format!(":{chain} - [0:0]\n-A {chain} {BEFORE}\n-A {chain} {AFTER}\n");
+            assert!(it.restore(kernel, &lines));
+            it.lines = Some(vec![Line::Before, Line::After]);
         }
-    }
-    verify(&tried, "inserted");
-    for table in Table::ALL {
-        let mut flush = String::new();
-        let mut delete = String::new();
-        for it in tried.iter().filter(|it| it.table == table) {
-            for chain in [&it.chain, &it.as_written] {
-                let _ = writeln!(flush, ":{chain} - [0:0]");
-                let _ = writeln!(delete, "-X {chain}");
+        for it in &mut self.tried {
+            let found = it.restore(kernel, &format!("-D {} {}\n", it.chain, it.rule));
+            if let Some(lines) = it.lines.as_mut().filter(|lines| lines.len() == 3) {
+                if found {
+                    lines.remove(1);
+                } else {
+                    println!("{kernel:?} doesn't find it again: {}", it.rule);
+                    figures.not_found_again += 1;
+                }
             }
         }
-        kernel.must_restore(&format!("*{table}\n{flush}{delete}COMMIT\n"));
+        self.verify("deleted");
+        for it in &mut self.tried {
+            if it.restore(kernel, &format!("-I {} {}\n", it.chain, it.rule)) {
+                it.lines.get_or_insert_default().insert(0, Line::Tested);
+            }
+        }
+        self.verify("inserted");
     }
+
+    fn clean_up(self) {
+        for table in Table::ALL {
+            let mut flush = String::new();
+            let mut delete = String::new();
+            for it in self.tried.iter().filter(|it| it.table == table) {
+                for chain in [&it.chain, &it.as_written] {
+                    let _ = writeln!(flush, ":{chain} - [0:0]");
+                    let _ = writeln!(delete, "-X {chain}");
+                }
+            }
+            self.kernel
+                .must_restore(&format!("*{table}\n{flush}{delete}COMMIT\n"));
+        }
+    }
+}
+
+/// A chain with the rule between two others.
+fn block(chain: &str, rule: &str) -> String {
+    format!(":{chain} - [0:0]\n-A {chain} {BEFORE}\n-A {chain} {rule}\n-A {chain} {AFTER}\n")
 }
 
 fn prepare(kernel: Kernel) {
@@ -320,8 +341,11 @@ fn what_is_accepted_adds_one_rule_to_the_chain_named_and_changes_nothing_else() 
                     })
                     .collect();
                 let mut figures = Figures::default();
-                for group in accepted.chunks(60) {
-                    check(kernel, group, &mut figures);
+                for rules in accepted.chunks(60) {
+                    let mut group = Group::new(kernel, rules);
+                    group.append(&mut figures);
+                    group.delete_and_insert(&mut figures);
+                    group.clean_up();
                 }
                 let (offered, accepted) = (texts.len(), accepted.len());
                 println!("{kernel:?}: {offered} {what}, {accepted} accepted: {figures:?}");
