@@ -179,10 +179,10 @@ impl<'a> Reader<'a> {
                 option: format!("--{name}"),
             });
         }
-        // Only values keep their quotes, and what is attached is one.
+        // Only values keep their quotes.
         self.pieces.push(Piece::Word {
             text: &word.text,
-            quoted: word.quoted && attached.is_some(),
+            quoted: false,
         });
         self.text(name, attached)
     }
