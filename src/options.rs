@@ -277,9 +277,17 @@ fn one_address(letter: char, value: &str) -> Result<(), RuleError> {
     if value.contains(',') {
         return Err(RuleError::SeveralAddresses { option, value });
     }
-    let v4 = value
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"./".contains(&b));
+    // Fewer than four numbers are filled up with zeros: `10/8`. A single one over 255 would be read as a
+    // whole address: `300` as `0.0.1.44`.
+    let address = value.split('/').next().unwrap_or_default();
+    let numbers = address.split('.').count();
+    let v4 = numbers <= 4
+        && address
+            .split('.')
+            .all(|number| number.parse::<u8>().is_ok())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b"./".contains(&b));
     let v6 = value.contains(':')
         && value
             .bytes()

@@ -143,7 +143,7 @@ struct Figures {
     loaded: usize,
     refused: usize,
     loaded_as_written: usize,
-    not_found_again: usize,
+    not_found_again: Vec<String>,
 }
 
 /// Some rules, each in a chain of its own. After each step every table must hold what it should and
@@ -259,8 +259,7 @@ impl<'a> Group<'a> {
                 if found {
                     lines.remove(1);
                 } else {
-                    println!("{kernel:?} doesn't find it again: {}", it.rule);
-                    figures.not_found_again += 1;
+                    figures.not_found_again.push(it.rule.to_string());
                 }
             }
         }
