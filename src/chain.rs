@@ -84,20 +84,25 @@ impl ChainName {
     /// # Errors
     /// A [`ChainNameError`] that says why iptables, or one of its back ends, can't have this chain.
     pub fn new(name: &str) -> Result<Self, ChainNameError> {
-        check_beginning(name)?;
-        if BUILT_IN_TARGETS.contains(&name) {
-            let name = name.to_owned();
-            return Err(ChainNameError::BuiltInTarget { name });
-        }
-        match KernelChain::from_name(name) {
-            Some(kernel) => Err(ChainNameError::KernelChain(kernel)),
-            None => Ok(Self(name.into())),
-        }
+        check(name)?;
+        Ok(Self(name.into()))
     }
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+fn check(name: &str) -> Result<(), ChainNameError> {
+    check_beginning(name)?;
+    if BUILT_IN_TARGETS.contains(&name) {
+        let name = name.to_owned();
+        return Err(ChainNameError::BuiltInTarget { name });
+    }
+    match KernelChain::from_name(name) {
+        Some(kernel) => Err(ChainNameError::KernelChain(kernel)),
+        None => Ok(()),
     }
 }
 
@@ -109,7 +114,8 @@ fn check_beginning(name: &str) -> Result<(), ChainNameError> {
     }
     if name.len() > ChainName::MAX_BYTES {
         return Err(ChainNameError::TooLong {
-            name: name.to_owned(),
+            name: owned(),
+            length: name.len(),
         });
     }
     let unfit = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'');
@@ -325,17 +331,14 @@ impl Prefixes {
 
     /// The owned chain of that name, if it is one's.
     pub(crate) fn owned(&self, name: &str) -> Option<ChainName> {
-        if self.own(name) {
-            ChainName::new(name).ok()
-        } else {
-            None
-        }
+        self.own(name).then(|| ChainName(name.into()))
     }
 
+    /// Whether a chain of that name is an owned one: a kernel chain or a built-in target never is,
+    /// whatever the prefixes.
     pub(crate) fn own(&self, name: &str) -> bool {
-        self.0
-            .iter()
-            .any(|prefix| name.starts_with(prefix.as_str()))
+        let begins = |prefix: &String| name.starts_with(prefix.as_str());
+        self.0.iter().any(begins) && check(name).is_ok()
     }
 }
 
@@ -344,3 +347,7 @@ impl fmt::Display for Prefixes {
         f.write_str(&self.0.join(", "))
     }
 }
+
+#[cfg(test)]
+#[path = "chain_tests.rs"]
+mod tests;

@@ -21,7 +21,7 @@ pub(crate) enum Piece<'a> {
 
 /// Core options that take a value, by letter and by long names.
 const CORE: &[(char, &[&str])] = &[
-    ('p', &["protocol", "proto"]),
+    ('p', &["protocol"]),
     ('s', &["source", "src"]),
     ('d', &["destination", "dst"]),
     ('i', &["in-interface"]),
@@ -61,18 +61,44 @@ const FORBIDDEN: &[&str] = &[
     "zero",
 ];
 
-/// Options of extensions whose whole name is a beginning of a forbidden one: `-m recent --set`,
-/// `-m policy --pol`.
-const NOT_FORBIDDEN: &[&str] = &["set", "pol"];
+/// Extensions with an option whose whole name is a beginning of one of the names above: where the
+/// extension is loaded, getopt takes the name for its option, otherwise for the core one.
+const OF_EXTENSIONS: &[(&str, &str)] = &[
+    ("CLUSTERIP", "new"),
+    ("connlabel", "set"),
+    ("policy", "pol"),
+    ("policy", "proto"),
+    ("recent", "set"),
+    ("set", "set"),
+];
 
 /// Options of extensions with free text as their value, and how many bytes of it iptables keeps:
-/// the rest is cut off silently (measured on 1.8.9; `nflog-prefix` on legacy only).
-const TEXT: &[(&str, usize)] = &[
-    ("comment", 255),
-    ("log-prefix", 29),
-    ("nflog-prefix", 63),
-    ("helper", 29),
-    ("string", usize::MAX),
+/// the rest is cut off silently. Measured on 1.8.9 where this kernel has the extension (`nflog-prefix`
+/// on legacy; nf_tables keeps 127); the size of the kernel's field otherwise.
+const TEXT: &[(&str, &str, usize)] = &[
+    ("CT", "helper", 15),
+    ("CT", "timeout", 31),
+    ("IDLETIMER", "label", 27),
+    ("LOG", "log-prefix", 29),
+    ("NFLOG", "nflog-prefix", 63),
+    ("RATEEST", "rateest-name", 15),
+    ("SECMARK", "selctx", 255),
+    ("TEE", "oif", 15),
+    ("ULOG", "ulog-prefix", 31),
+    ("bpf", "object-pinned", 511),
+    ("cgroup", "path", 511),
+    ("comment", "comment", 255),
+    ("hashlimit", "hashlimit-name", 254),
+    ("helper", "helper", 29),
+    ("nfacct", "nfacct-name", 31),
+    ("osf", "genre", 31),
+    ("rateest", "rateest", 15),
+    ("rateest", "rateest1", 15),
+    ("rateest", "rateest2", 15),
+    ("recent", "name", 199),
+    ("string", "algo", 15),
+    ("string", "hex-string", usize::MAX),
+    ("string", "string", usize::MAX),
 ];
 
 /// Reads the words of a rule.
@@ -139,44 +165,41 @@ impl<'a> Reader<'a> {
         if let Some(letter) = core_named(|core| core == name) {
             return self.core(letter, attached);
         }
-        if !NOT_FORBIDDEN.contains(&name) && FORBIDDEN.iter().any(|f| f.starts_with(name)) {
-            return Err(forbidden(format!("--{name}")));
-        }
-        if let Some(letter) = core_named(|core| core.starts_with(name)) {
-            return self.core(letter, attached);
+        let mut extensions = OF_EXTENSIONS.iter();
+        if !extensions.any(|(extension, option)| *option == name && self.loaded(extension)) {
+            if FORBIDDEN.iter().any(|f| f.starts_with(name)) {
+                return Err(forbidden(format!("--{name}")));
+            }
+            if let Some(letter) = core_named(|core| core.starts_with(name)) {
+                return self.core(letter, attached);
+            }
         }
         if attached == Some("") {
             return Err(RuleError::EmptyValue {
                 option: format!("--{name}"),
             });
         }
-        self.push(word);
+        // Only values keep their quotes.
+        self.pieces.push(Piece::Word {
+            text: &word.text,
+            quoted: false,
+        });
         self.text(name, attached)
     }
 
     fn core(&mut self, letter: char, attached: Option<&'a str>) -> Result<(), RuleError> {
         let option = || format!("-{letter}");
-        let value = match attached {
-            Some(value) => value,
-            None => match self.words.next() {
-                Some(word) if word.text.starts_with('-') => {
-                    return Err(RuleError::MissingValue {
-                        option: option(),
-                        found: Some(word.text.clone()),
-                    });
-                }
-                Some(word) => word.text.as_str(),
-                None => {
-                    return Err(RuleError::MissingValue {
-                        option: option(),
-                        found: None,
-                    });
-                }
-            },
+        let value = attached.or_else(|| self.words.next().map(|word| word.text.as_str()));
+        let value = match value {
+            Some("") => return Err(RuleError::EmptyValue { option: option() }),
+            Some(value) if !value.starts_with('-') => value,
+            found => {
+                return Err(RuleError::MissingValue {
+                    option: option(),
+                    found: found.map(str::to_owned),
+                });
+            }
         };
-        if value.is_empty() {
-            return Err(RuleError::EmptyValue { option: option() });
-        }
         if matches!(letter, 's' | 'd') {
             one_address(letter, value)?;
         }
@@ -187,27 +210,38 @@ impl<'a> Reader<'a> {
     /// Checks the length of free text. Only a name written out in full takes the next word along
     /// whatever it looks like: a shortened one may stand for an option that takes no value.
     fn text(&mut self, name: &str, attached: Option<&'a str>) -> Result<(), RuleError> {
-        let Some((full, max)) = TEXT.iter().find(|(full, _)| full.starts_with(name)) else {
-            return Ok(());
-        };
         let next = self.words.as_slice().first();
         let Some(value) = attached.or(next.map(|word| word.text.as_str())) else {
             return Ok(());
         };
-        if value.len() > *max {
-            return Err(RuleError::TextTooLong {
-                option: format!("--{full}"),
-                length: value.len(),
-                max: *max,
-            });
+        let mut in_full = false;
+        for (extension, full, max) in TEXT {
+            if !full.starts_with(name) || !self.loaded(extension) {
+                continue;
+            }
+            if value.len() > *max {
+                return Err(RuleError::TextTooLong {
+                    option: format!("--{full}"),
+                    length: value.len(),
+                    max: *max,
+                });
+            }
+            in_full |= *full == name;
         }
-        if let (true, None, Some(word)) = (*full == name, attached, next)
+        if let (true, None, Some(word)) = (in_full, attached, next)
             && !word.text.is_empty()
         {
             self.words.next();
             self.push(word);
         }
         Ok(())
+    }
+
+    /// Whether the rule has named this match or target so far: iptables knows no other options.
+    fn loaded(&self, extension: &str) -> bool {
+        self.pieces
+            .iter()
+            .any(|piece| matches!(piece, Piece::Core('m' | 'j', name) if *name == extension))
     }
 
     fn push(&mut self, word: &'a Word) {
@@ -243,9 +277,17 @@ fn one_address(letter: char, value: &str) -> Result<(), RuleError> {
     if value.contains(',') {
         return Err(RuleError::SeveralAddresses { option, value });
     }
-    let v4 = value
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"./".contains(&b));
+    // Fewer than four numbers are filled up with zeros: `10/8`. A single one over 255 would be read as a
+    // whole address: `300` as `0.0.1.44`.
+    let address = value.split('/').next().unwrap_or_default();
+    let numbers = address.split('.').count();
+    let v4 = numbers <= 4
+        && address
+            .split('.')
+            .all(|number| number.parse::<u8>().is_ok())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b"./".contains(&b));
     let v6 = value.contains(':')
         && value
             .bytes()

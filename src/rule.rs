@@ -103,6 +103,7 @@ impl Rule {
                 word: excerpt::short(&first.text),
             });
         }
+        few_words(words.len())?;
         if let Some(long) = words.iter().find(|w| w.text.len() > Self::MAX_WORD_BYTES) {
             return Err(RuleError::WordTooLong {
                 start: long.text.chars().take(20).collect(),
@@ -128,6 +129,9 @@ impl Rule {
                 }
                 Piece::Core(letter, value) => {
                     count += 2;
+                    if matches!(letter, 'j' | 'g') {
+                        target_name(value)?;
+                    }
                     text.push('-');
                     text.push(letter);
                     text.push(' ');
@@ -144,12 +148,7 @@ impl Rule {
                 }
             }
         }
-        if count > Self::MAX_WORDS {
-            return Err(RuleError::TooManyWords {
-                count,
-                max: Self::MAX_WORDS,
-            });
-        }
+        few_words(count)?;
         if text.len() > Self::MAX_BYTES {
             return Err(RuleError::TooLong {
                 length: text.len(),
@@ -168,11 +167,29 @@ impl Rule {
         &self.text
     }
 
-    /// What `-j` or `-g` names: a chain, a built-in target or a target of an extension.
+    /// What `-j` or `-g` names: a chain, a built-in target or a target of an extension. It is the bare
+    /// name: one that would need quotes is refused.
     pub fn target(&self) -> Option<&str> {
         self.target
             .map(|(start, end)| &self.text[usize::from(start)..usize::from(end)])
     }
+}
+
+/// Refuses a target that no chain or target can be called: iptables would, too, but at the kernel's price.
+fn target_name(name: &str) -> Result<(), RuleError> {
+    if name.len() > ChainName::MAX_BYTES || name.contains(|c: char| c == '"' || c.is_whitespace()) {
+        let target = excerpt::short(name);
+        return Err(RuleError::TargetName { target });
+    }
+    Ok(())
+}
+
+fn few_words(count: usize) -> Result<(), RuleError> {
+    let max = Rule::MAX_WORDS;
+    if count > max {
+        return Err(RuleError::TooManyWords { count, max });
+    }
+    Ok(())
 }
 
 fn split(text: &str) -> Result<Vec<Word>, RuleError> {
@@ -264,6 +281,12 @@ impl IntoRule for &str {
     }
 }
 
+impl IntoRule for &&str {
+    fn into_rule(self, chain: &str) -> Result<Rule, BadRule> {
+        (*self).into_rule(chain)
+    }
+}
+
 impl IntoRule for String {
     fn into_rule(self, chain: &str) -> Result<Rule, BadRule> {
         self.as_str().into_rule(chain)
@@ -279,3 +302,7 @@ impl IntoRule for &String {
 #[cfg(test)]
 #[path = "rule_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "rule_refused_tests.rs"]
+mod refused_tests;

@@ -10,10 +10,15 @@ pub enum ChainNameError {
     #[error("a chain name can't be empty")]
     Empty,
     /// Both back ends refuse names of more than 28 bytes.
-    #[error("chain name {name:?} has {} bytes, iptables takes at most {}", name.len(), crate::ChainName::MAX_BYTES)]
+    #[error(
+        "chain name {name:?} has {length} bytes, iptables takes at most {}",
+        crate::ChainName::MAX_BYTES
+    )]
     TooLong {
-        /// The name.
+        /// The name, cut short where it is very long.
         name: String,
+        /// Its length in bytes.
+        length: usize,
     },
     /// A blank, a control character or a quote: the line would be read as other words.
     #[error(
@@ -190,6 +195,15 @@ pub enum RuleError {
         option: String,
         /// Its value.
         value: String,
+    },
+    /// Nothing that `-j` or `-g` can name is called so: over 28 bytes, or a blank or a double quote in it.
+    #[error(
+        "no chain or target can be called {target:?}: a name has at most {} bytes, no blank and no double quote",
+        crate::ChainName::MAX_BYTES
+    )]
+    TargetName {
+        /// The target, cut short where it is long.
+        target: String,
     },
     /// Two of `-j` and `-g`.
     #[error("a rule has one target, this one has {first:?} and {second:?}")]
