@@ -1,5 +1,13 @@
 //! The seam to the outside world: whoever runs iptables-restore and iptables-save for an updater.
 
+mod binaries;
+mod command;
+mod process;
+mod version;
+
+pub use command::{CommandExecutor, CommandExecutorBuilder};
+pub use version::ToolVersion;
+
 use crate::error::ExecutorError;
 use crate::{Backend, IpVersion, Outcome, Table};
 

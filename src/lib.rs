@@ -1,10 +1,16 @@
 //! Owns a set of chains in one iptables table and keeps them exactly as you want them.
-// The crate page is written with the updater itself.
+
+// A library's caller decides what to print and when to stop; tests may.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)
+)]
 
 mod chain;
 mod error;
 mod excerpt;
 mod executor;
+mod failure;
 mod hook;
 mod index;
 mod options;
@@ -22,7 +28,8 @@ pub use error::{
     BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, PrefixError,
     RestoreError, RuleError, SaveError,
 };
-pub use executor::Executor;
+pub use executor::{CommandExecutor, CommandExecutorBuilder, Executor, ToolVersion};
+pub use failure::Failure;
 pub use hook::HookChain;
 pub use index::{ChainState, Index, IndexUpdate};
 pub use outcome::{Exit, Outcome};
@@ -31,4 +38,4 @@ pub use restore_input::{Command, Origin, RestoreInput};
 pub use rule::{IntoRule, Rule};
 pub use save::{Counters, SavedChain, SavedRule, SavedTable};
 pub use table::{KernelChain, Table, UnknownTable};
-pub use transaction::{Deletion, Delta, Rewrite, Stub, Transaction};
+pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};

@@ -42,6 +42,8 @@ pub enum Command {
     Insert,
     /// `-D`: delete one instance of a rule.
     DeleteRule,
+    /// `-C`: fail unless the rule stands in the chain.
+    Check,
     /// `-X`: delete an empty chain.
     DeleteChain,
 }
@@ -172,6 +174,7 @@ impl<'a> Builder<'a> {
             let letter = match command {
                 Command::Insert => "-I ",
                 Command::DeleteRule => "-D ",
+                Command::Check => "-C ",
                 Command::Append | Command::Declare | Command::DeleteChain => "-A ",
             };
             writer.run(*command, (*chain).clone(), None);

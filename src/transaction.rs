@@ -9,16 +9,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::index::IndexUpdate;
 use crate::{Chain, ChainName, ChainState, Error, Index};
 
+/// One change of an owned chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The chain shall hold just these contents.
+    Rewrite(Chain),
+    /// The chain shall no longer be programmed: it goes, or a stub stands in for it.
+    Delete(ChainName),
+}
+
+impl Change {
+    /// The chain that it changes.
+    pub fn chain(&self) -> &ChainName {
+        match self {
+            Self::Rewrite(chain) => chain.name(),
+            Self::Delete(name) => name,
+        }
+    }
+
+    /// What the chain is programmed with afterwards.
+    fn contents(&self) -> Option<&Chain> {
+        match self {
+            Self::Rewrite(chain) => Some(chain),
+            Self::Delete(_) => None,
+        }
+    }
+}
+
 /// Rewrites and deletions over an [`Index`], to become one commit.
 ///
 /// ```
-/// use iptables_updater::{Chain, Index, Prefixes, Transaction};
+/// use iptables_updater::{Chain, Change, Index, Prefixes, Transaction};
 ///
 /// let mut index = Index::new(Prefixes::new(["web-"])?);
 /// let mut transaction = Transaction::new(&index);
-/// transaction.rewrite(Chain::new("web-input", ["-j web-tls"])?, None);
-/// let delta = transaction.delta()?;
-/// assert_eq!(delta.stubs()[0].chain, "web-tls");   // required, and nobody has programmed it
+/// transaction.request(&[Change::Rewrite(Chain::new("web-input", ["-j web-tls"])?)], 0)?;
+/// let delta = transaction.delta();
+/// assert_eq!(delta.stubs()[0].chain, "web-tls"); // required, and nobody has programmed it
 ///
 /// index.apply(delta.into_update());
 /// assert!(index.is_required("web-tls"));
@@ -28,15 +55,9 @@ use crate::{Chain, ChainName, ChainState, Error, Index};
 pub struct Transaction<'i> {
     index: &'i Index,
     /// The last change made to each chain, with the request that made it.
-    changes: BTreeMap<ChainName, (Change, Option<usize>)>,
+    changes: BTreeMap<ChainName, (Change, usize)>,
     /// Chains that the dataplane has lost: they are written again whatever they hold.
     missing: BTreeSet<ChainName>,
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    Rewrite(Chain),
-    Delete,
 }
 
 /// What a [`Transaction`] does to the dataplane and to the index.
@@ -45,6 +66,7 @@ pub struct Delta {
     rewrites: Vec<Rewrite>,
     stubs: Vec<Stub>,
     deletions: Vec<Deletion>,
+    unchanged: usize,
     update: IndexUpdate,
 }
 
@@ -96,6 +118,11 @@ impl Delta {
         &self.deletions
     }
 
+    /// How many chains were asked to hold what they hold already.
+    pub fn unchanged(&self) -> usize {
+        self.unchanged
+    }
+
     /// Whether the dataplane needs no change.
     pub fn is_empty(&self) -> bool {
         self.rewrites.is_empty() && self.stubs.is_empty() && self.deletions.is_empty()
@@ -117,15 +144,34 @@ impl<'i> Transaction<'i> {
         }
     }
 
-    /// The chain shall hold these contents. `request` says on whose behalf, for the messages.
-    pub fn rewrite(&mut self, chain: Chain, request: Option<usize>) {
-        let name = chain.name().clone();
-        self.changes.insert(name, (Change::Rewrite(chain), request));
-    }
-
-    /// The chain shall no longer be programmed: it goes, or a stub stands in for it.
-    pub fn delete(&mut self, chain: ChainName, request: Option<usize>) {
-        self.changes.insert(chain, (Change::Delete, request));
+    /// Records the changes of one request, the `number`th of its batch. They take effect together, after those
+    /// of the requests before: where a chain is named again, the last change wins.
+    ///
+    /// # Errors
+    /// [`Error::Cycle`]: the chains would require each other in a circle. Nothing of the request is recorded.
+    pub fn request(&mut self, changes: &[Change], number: usize) -> Result<(), Error> {
+        let mut new_requirements = Vec::new();
+        let mut undo = Vec::with_capacity(changes.len());
+        for change in changes {
+            if let Change::Rewrite(chain) = change {
+                let before = self.requirements_after(chain.name());
+                let after = self.index.requirements(chain).into_iter();
+                new_requirements.extend(after.filter(|r| before.binary_search(r).is_err()));
+            }
+            let name = change.chain().clone();
+            let before = self.changes.insert(name.clone(), (change.clone(), number));
+            undo.push((name, before));
+        }
+        let circle = self.find_circle(new_requirements);
+        if circle.is_err() {
+            for (name, before) in undo.into_iter().rev() {
+                match before {
+                    Some(before) => self.changes.insert(name, before),
+                    None => self.changes.remove(&name),
+                };
+            }
+        }
+        circle
     }
 
     /// The dataplane has lost this chain: if the outcome has it, it is written again.
@@ -134,13 +180,58 @@ impl<'i> Transaction<'i> {
     }
 
     /// Works out what all this changes.
-    ///
-    /// # Errors
-    /// [`Error::Cycle`]: the chains would require each other in a circle.
-    pub fn delta(&self) -> Result<Delta, Error> {
-        let work = Work::new(self);
-        work.check_cycles()?;
-        Ok(work.delta())
+    pub fn delta(&self) -> Delta {
+        Work::new(self).delta()
+    }
+
+    /// Looks for a circle through a requirement that is new. There was none before, so a search from the
+    /// new requirements' targets meets every one.
+    fn find_circle(&self, new_requirements: Vec<ChainName>) -> Result<(), Error> {
+        let mut finished = BTreeSet::new();
+        new_requirements
+            .into_iter()
+            .try_for_each(|root| self.search(root, &mut finished))
+    }
+
+    /// A depth-first search without recursion: the path may be as long as there are chains.
+    fn search(&self, root: ChainName, finished: &mut BTreeSet<ChainName>) -> Result<(), Error> {
+        if finished.contains(&root) {
+            return Ok(());
+        }
+        let mut on_path = BTreeSet::from([root.clone()]);
+        let rest = self.requirements_after(&root).into_iter();
+        let mut path = vec![(root, rest)];
+        while let Some((_, rest)) = path.last_mut() {
+            match rest.next() {
+                None => {
+                    if let Some((done, _)) = path.pop() {
+                        on_path.remove(&done);
+                        finished.insert(done);
+                    }
+                }
+                Some(next) if on_path.contains(&next) => {
+                    let chains = path.into_iter().map(|(name, _)| name);
+                    let chains = chains.skip_while(|name| *name != next).collect();
+                    return Err(Error::Cycle { chains });
+                }
+                Some(next) if finished.contains(&next) => {}
+                Some(next) => {
+                    let rest = self.requirements_after(&next).into_iter();
+                    on_path.insert(next.clone());
+                    path.push((next, rest));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a chain requires once the changes are made.
+    fn requirements_after(&self, name: &ChainName) -> Vec<ChainName> {
+        let contents = match self.changes.get(name) {
+            Some((change, _)) => change.contents(),
+            None => self.index.programmed(name.as_str()),
+        };
+        contents.map_or_else(Vec::new, |chain| self.index.requirements(chain))
     }
 }
 
@@ -148,45 +239,34 @@ impl<'i> Transaction<'i> {
 struct Work<'t> {
     index: &'t Index,
     transaction: &'t Transaction<'t>,
-    /// Requirements of the changed chains, before and after.
-    edges: BTreeMap<&'t ChainName, Edges>,
-    /// By how much the count of requirers changes, and the last request that changed it.
+    /// By how much the count of requirers changes, and a request that changed it.
     counts: BTreeMap<ChainName, (isize, Option<usize>)>,
-}
-
-struct Edges {
-    before: Vec<ChainName>,
-    after: Vec<ChainName>,
 }
 
 impl<'t> Work<'t> {
     fn new(transaction: &'t Transaction<'t>) -> Self {
         let index = transaction.index;
-        let mut edges = BTreeMap::new();
         let mut counts = BTreeMap::<ChainName, (isize, Option<usize>)>::new();
         for (name, (change, request)) in &transaction.changes {
             let requirements = |chain: Option<&Chain>| {
                 chain.map_or_else(Vec::new, |chain| index.requirements(chain))
             };
             let before = requirements(index.programmed(name.as_str()));
-            let after = match change {
-                Change::Rewrite(chain) => requirements(Some(chain)),
-                Change::Delete => Vec::new(),
-            };
-            for gone in before.iter().filter(|r| after.binary_search(r).is_err()) {
+            let after = requirements(change.contents());
+            let gone = before.iter().filter(|r| after.binary_search(r).is_err());
+            for gone in gone {
                 let count = counts.entry(gone.clone()).or_default();
-                *count = (count.0 - 1, count.1.or(*request));
+                *count = (count.0 - 1, count.1.or(Some(*request)));
             }
-            for new in after.iter().filter(|r| before.binary_search(r).is_err()) {
+            let new = after.iter().filter(|r| before.binary_search(r).is_err());
+            for new in new {
                 let count = counts.entry(new.clone()).or_default();
-                *count = (count.0 + 1, *request);
+                *count = (count.0 + 1, Some(*request));
             }
-            edges.insert(name, Edges { before, after });
         }
         Self {
             index,
             transaction,
-            edges,
             counts,
         }
     }
@@ -219,7 +299,7 @@ impl<'t> Work<'t> {
         let (change_of_count, cause) = self.counts.get(name).copied().unwrap_or_default();
         let count = self.index.requirers(name.as_str());
         let required = count.saturating_add_signed(change_of_count) > 0;
-        let request = change.map_or(cause, |(_, request)| *request);
+        let request = change.map_or(cause, |(_, request)| Some(*request));
 
         match change {
             Some((Change::Rewrite(chain), _)) => {
@@ -228,10 +308,12 @@ impl<'t> Work<'t> {
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));
                     delta.rewrites.push(Rewrite { chain, request });
+                } else {
+                    delta.unchanged += 1;
                 }
                 return;
             }
-            Some((Change::Delete, _)) if before == ChainState::Programmed => {
+            Some((Change::Delete(_), _)) if before == ChainState::Programmed => {
                 delta.update.programmed.push((name.clone(), None));
             }
             _ => {}
@@ -269,59 +351,6 @@ impl<'t> Work<'t> {
                     request,
                 });
             }
-        }
-    }
-
-    /// Looks for a circle through a requirement that is new. There was none before, so a search from the
-    /// new requirements' targets meets every one.
-    fn check_cycles(&self) -> Result<(), Error> {
-        let mut finished = BTreeSet::new();
-        for Edges { before, after } in self.edges.values() {
-            for root in after.iter().filter(|r| before.binary_search(r).is_err()) {
-                self.search(root, &mut finished)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A depth-first search without recursion: the path may be as long as there are chains.
-    fn search(&self, root: &ChainName, finished: &mut BTreeSet<ChainName>) -> Result<(), Error> {
-        if finished.contains(root) {
-            return Ok(());
-        }
-        let mut path = vec![(root.clone(), self.requirements_after(root).into_iter())];
-        let mut on_path = BTreeSet::from([root.clone()]);
-        while let Some((_, rest)) = path.last_mut() {
-            match rest.next() {
-                None => {
-                    if let Some((done, _)) = path.pop() {
-                        on_path.remove(&done);
-                        finished.insert(done);
-                    }
-                }
-                Some(next) if on_path.contains(&next) => {
-                    let chains = path.into_iter().map(|(name, _)| name);
-                    let chains = chains.skip_while(|name| *name != next).collect();
-                    return Err(Error::Cycle { chains });
-                }
-                Some(next) if finished.contains(&next) => {}
-                Some(next) => {
-                    let rest = self.requirements_after(&next).into_iter();
-                    on_path.insert(next.clone());
-                    path.push((next, rest));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn requirements_after(&self, name: &ChainName) -> Vec<ChainName> {
-        match self.edges.get(name) {
-            Some(edges) => edges.after.clone(),
-            None => match self.index.programmed(name.as_str()) {
-                Some(chain) => self.index.requirements(chain),
-                None => Vec::new(),
-            },
         }
     }
 }

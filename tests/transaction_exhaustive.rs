@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use iptables_updater::{Chain, ChainName, ChainState, Delta, Error, Index, Prefixes, Transaction};
+use iptables_updater::{
+    Chain, ChainName, ChainState, Change, Delta, Error, Index, Prefixes, Transaction,
+};
 use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["x-a", "x-b", "x-c"];
@@ -91,12 +93,12 @@ impl State {
         let leftover = leftover.map(|c| ChainName::new(NAMES[c]).unwrap());
         let mut index = Index::new(Prefixes::new(["x-"]).unwrap()).with_leftover(leftover);
         let mut transaction = Transaction::new(&index);
-        for (chain, set) in self.programmed.iter().enumerate() {
-            if let Some(set) = set {
-                transaction.rewrite(contents(chain, *set), None);
-            }
-        }
-        let update = transaction.delta().unwrap().into_update();
+        let programmed = self.programmed.iter().enumerate();
+        let changes = programmed.filter_map(|(c, set)| Some(Change::Rewrite(contents(c, (*set)?))));
+        transaction
+            .request(&changes.collect::<Vec<_>>(), 0)
+            .unwrap();
+        let update = transaction.delta().into_update();
         index.apply(update);
         index
     }
@@ -139,24 +141,19 @@ fn step(before: State, operations: &[Operation]) -> Option<State> {
     let after = operations.iter().fold(before, |s, o| s.after(*o));
     let index = before.index();
     let mut transaction = Transaction::new(&index);
-    for (request, operation) in operations.iter().enumerate() {
-        match *operation {
-            Operation::Rewrite(chain, set) => {
-                transaction.rewrite(contents(chain, set), Some(request));
-            }
-            Operation::Delete(chain) => {
-                transaction.delete(ChainName::new(NAMES[chain]).unwrap(), Some(request));
-            }
-        }
+    let changes = operations.iter().map(|operation| match *operation {
+        Operation::Rewrite(chain, set) => Change::Rewrite(contents(chain, set)),
+        Operation::Delete(chain) => Change::Delete(ChainName::new(NAMES[chain]).unwrap()),
+    });
+    if let Err(error) = transaction.request(&changes.collect::<Vec<_>>(), 0) {
+        let Error::Cycle { chains } = error else {
+            panic!("{error}");
+        };
+        assert!(after.circular(), "{before:?} {operations:?}: {chains:?}");
+        assert!(transaction.delta().is_empty());
+        return None;
     }
-    let delta = match transaction.delta() {
-        Ok(delta) => delta,
-        Err(Error::Cycle { chains }) => {
-            assert!(after.circular(), "{before:?} {operations:?}: {chains:?}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let delta = transaction.delta();
     assert!(!after.circular(), "{before:?} {operations:?}");
     let mut dataplane = before.dataplane();
     play(&mut dataplane, &delta);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{BadRule, ChainError, ChainNameError, PrefixError};
 use crate::outcome::Exit;
@@ -11,7 +12,7 @@ use crate::{Backend, ChainName, IpVersion, Table};
 ///
 /// Whatever it is, nothing was half-done: the kernel's table and the updater's own picture of it are
 /// as they were before the call, unless the variant says otherwise.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A chain name was refused.
@@ -256,6 +257,9 @@ pub struct RestoreError {
     pub chain: Option<String>,
     /// The request of the batch to which that line belongs, from 0.
     pub request: Option<usize>,
+    /// Whether every rule from that line on was refused with it (`nf_tables`): then the kernel refused the
+    /// table that they make together, and the line may not be the one to blame.
+    pub cascade: bool,
     /// The chain, target or set that the message names.
     pub object: Option<String>,
     /// How the process ended.
@@ -351,7 +355,7 @@ pub enum SaveError {
 }
 
 /// iptables couldn't be run.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
     /// There is no such program.
@@ -360,13 +364,19 @@ pub enum ExecutorError {
         /// The program.
         program: PathBuf,
     },
+    /// The file is there, but isn't a program that may be executed.
+    #[error("{} isn't executable: check its permissions, or give the path of the right one", program.display())]
+    NotExecutable {
+        /// The file.
+        program: PathBuf,
+    },
     /// It couldn't be started, or its pipes failed.
     #[error("{} can't be run: {source}", program.display())]
     Io {
         /// The program.
         program: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// What it answered to `--version` isn't the answer of an iptables.
     #[error("{} doesn't answer --version as iptables does: {exit}, it said {output:?}", program.display())]
@@ -380,5 +390,5 @@ pub enum ExecutorError {
     },
     /// An error of an executor that isn't part of this library.
     #[error(transparent)]
-    Other(#[from] Box<dyn std::error::Error + Send + Sync>),
+    Other(#[from] Arc<dyn std::error::Error + Send + Sync>),
 }

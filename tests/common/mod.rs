@@ -10,10 +10,11 @@
 // Each test file uses its own part of this.
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use iptables_updater::{Backend, IpVersion, Table};
+use iptables_updater::{Backend, CommandExecutor, IpVersion, Table};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -110,6 +111,14 @@ pub fn missing() -> Option<String> {
 }
 
 impl Kernel {
+    /// The executor of the library for this kernel.
+    pub fn executor(self) -> CommandExecutor {
+        CommandExecutor::builder(self.version)
+            .backend(self.backend)
+            .build()
+            .expect("iptables")
+    }
+
     /// `iptables-nft-restore` and the like; the plain command for an empty `tool`.
     pub fn program(self, tool: &str) -> String {
         let base = match self.version {
