@@ -1,4 +1,45 @@
-//! Owns a set of chains in one iptables table and keeps them exactly as you want them.
+//! Owns a set of chains in an iptables table and keeps them exactly as you want them: in atomic commits, failing
+//! closed, next to other programs that write the same table. Both back ends (nf_tables and legacy), IPv4 and IPv6.
+//!
+//! ```text
+//!  rewrite_chains ─┐   Transaction: which chains change,
+//!  delete_chains  ─┼─► which stubs are needed, which ─► iptables-restore ─► what failed, where,
+//!  ensure_rule_…  ─┘   chains are needless              (one atomic block)  is it worth a retry?
+//! ```
+//!
+//! ```no_run
+//! use iptables_updater::{Chain, CommandExecutor, IpVersion, IptablesUpdater, Table};
+//!
+//! # fn main() -> Result<(), iptables_updater::Error> {
+//! let mut filter = IptablesUpdater::builder(Table::Filter)
+//!     .chain_prefix("web-") // every chain of that name is ours, and no other
+//!     .open(CommandExecutor::new(IpVersion::V4)?)?;
+//!
+//! filter.rewrite_chains([
+//!     Chain::new("web-input", ["-p tcp --dport 443 -j web-tls", "-j RETURN"])?,
+//!     Chain::new("web-tls", ["-s 192.0.2.0/24 -j ACCEPT", "-j DROP"])?,
+//! ])?;
+//! filter.ensure_rule_inserted("INPUT", "-j web-input")?;
+//! filter.cleanup()?; // whatever a previous run left is gone
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where things are
+//!
+//! - [`IptablesUpdater`] is what a program works with; it owns the chains of one [`Table`] by prefix.
+//! - [`Chain`], [`Rule`], [`ChainName`], [`HookChain`] are what it is given: checked once, on the way in.
+//! - [`Executor`] is the seam to iptables; [`CommandExecutor`] runs the real programs.
+//! - [`Error`] says what went wrong and what to do; [`FailureClass`] tells a program what kind it is.
+//! - [`Transaction`] and [`Index`], [`RestoreInput`], [`SavedTable`] and [`Failure`] are the pure parts behind it.
+//!
+//! # Words
+//!
+//! *Owned* is a chain whose name begins with one of the updater's prefixes; *programmed*, one whose contents
+//! were given with [`rewrite_chains`](IptablesUpdater::rewrite_chains); *required*, one that a programmed chain jumps
+//! or goes to, or names explicitly. What is required and not programmed is a *stub*, which drops; what is neither
+//! is an *orphan*, which a [`cleanup`](IptablesUpdater::cleanup) removes. A *hook rule* is a rule of ours in a chain
+//! of others.
 
 // A library's caller decides what to print and when to stop; tests may.
 #![cfg_attr(
@@ -6,23 +47,30 @@
     warn(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)
 )]
 
+mod batch;
 mod chain;
 mod error;
 mod excerpt;
 mod executor;
 mod failure;
+mod fingerprint;
 mod hook;
 mod index;
 mod options;
 mod outcome;
 mod platform;
 mod restore_input;
+mod retry;
 mod rule;
 mod save;
+mod stats;
+mod stub;
 mod table;
 mod transaction;
+mod updater;
 mod words;
 
+pub use batch::Request;
 pub use chain::{Chain, ChainName, Prefixes};
 pub use error::{
     BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, PrefixError,
@@ -35,7 +83,13 @@ pub use index::{ChainState, Index, IndexUpdate};
 pub use outcome::{Exit, Outcome};
 pub use platform::{Backend, IpVersion};
 pub use restore_input::{Command, Origin, RestoreInput};
+pub use retry::{Clock, RetryPolicy, SystemClock};
 pub use rule::{IntoRule, Rule};
 pub use save::{Counters, SavedChain, SavedRule, SavedTable};
+pub use stats::{Retries, Stats, Tally};
 pub use table::{KernelChain, Table, UnknownTable};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
+pub use updater::{
+    ChangedChain, Changes, CleanupReport, Drift, HookDrift, HookProblem, IptablesUpdater,
+    KeptOrphan, Plan, Undeleted, UpdaterBuilder,
+};

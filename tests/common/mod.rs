@@ -10,6 +10,7 @@
 // Each test file uses its own part of this.
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+pub mod bed;
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

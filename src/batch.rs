@@ -1,0 +1,60 @@
+//! Requests to an updater: rewrites and deletions, which can be applied together as one commit.
+
+use crate::{Chain, ChainName, ChainNameError, Change, Error, Prefixes};
+
+/// One call's worth of change to owned chains: it succeeds or fails as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request(Vec<Change>);
+
+impl Request {
+    /// These chains shall hold just these contents. Where one is named twice, the later wins.
+    pub fn rewrite(chains: impl IntoIterator<Item = Chain>) -> Self {
+        Self(chains.into_iter().map(Change::Rewrite).collect())
+    }
+
+    /// These chains shall no longer be programmed: each goes, or a stub stands in for it.
+    ///
+    /// # Errors
+    /// One of them isn't a chain's name.
+    pub fn delete<I>(chains: I) -> Result<Self, ChainNameError>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<ChainName>,
+        ChainNameError: From<<I::Item as TryInto<ChainName>>::Error>,
+    {
+        let deletions = chains
+            .into_iter()
+            .map(|chain| Ok(Change::Delete(chain.try_into()?)));
+        deletions.collect::<Result<_, ChainNameError>>().map(Self)
+    }
+
+    /// What it changes, in order.
+    pub fn changes(&self) -> &[Change] {
+        &self.0
+    }
+
+    /// Refuses chains that aren't owned.
+    pub(crate) fn check(&self, prefixes: &Prefixes) -> Result<(), Error> {
+        self.0.iter().try_for_each(|change| {
+            let chain = change.chain();
+            if !prefixes.own(chain.as_str()) {
+                return Err(Error::NotOwned {
+                    chain: chain.clone(),
+                    prefixes: prefixes.to_string(),
+                });
+            }
+            let Change::Rewrite(contents) = change else {
+                return Ok(());
+            };
+            let mut explicit = contents.explicit_requirements();
+            match explicit.find(|required| !prefixes.own(required.as_str())) {
+                None => Ok(()),
+                Some(required) => Err(Error::RequiresNotOwned {
+                    chain: chain.clone(),
+                    required: required.clone(),
+                    prefixes: prefixes.to_string(),
+                }),
+            }
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! How an updater is set up and opened.
+
+use std::fmt;
+
+use log::{info, warn};
+
+use super::run::Runner;
+use super::{Hooks, IptablesUpdater};
+use crate::chain::Prefixes;
+use crate::error::Error;
+use crate::fingerprint::Fingerprints;
+use crate::retry::{Clock, RetryPolicy, SystemClock};
+use crate::stats::Stats;
+use crate::stub::{StubMaker, Stubs, default_maker};
+use crate::{ChainName, Executor, Index, IpVersion, Rule, Table};
+
+/// What an [`IptablesUpdater`] shall own and how it shall behave.
+#[must_use = "a builder does nothing until it is opened"]
+pub struct UpdaterBuilder {
+    table: Table,
+    prefixes: Vec<String>,
+    stub_maker: Option<StubMaker>,
+    retry: RetryPolicy,
+    clock: Box<dyn Clock>,
+}
+
+impl UpdaterBuilder {
+    pub(super) fn new(table: Table) -> Self {
+        Self {
+            table,
+            prefixes: Vec::new(),
+            stub_maker: None,
+            retry: RetryPolicy::default(),
+            clock: Box::new(SystemClock),
+        }
+    }
+
+    /// The updater owns the chains whose names begin with this; give it as often as needed.
+    ///
+    /// Choose what no other program uses: whatever a chain of that name holds, a
+    /// [`cleanup`](IptablesUpdater::cleanup) removes it unless it was programmed.
+    pub fn chain_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefixes.push(prefix.into());
+        self
+    }
+
+    /// What stands in for a chain that is required and not programmed.
+    ///
+    /// The default is one commented rule that drops (in `nat`, where both back ends refuse `DROP`, a
+    /// commented `RETURN`), so that a missing policy fails closed.
+    ///
+    /// ```
+    /// use iptables_updater::{IptablesUpdater, Rule, Table};
+    ///
+    /// let reject = Rule::new("-j REJECT")?;
+    /// let builder = IptablesUpdater::builder(Table::Filter)
+    ///     .chain_prefix("web-")
+    ///     .stub_maker(move |_version, _chain| vec![reject.clone()]);
+    /// # Ok::<(), iptables_updater::RuleError>(())
+    /// ```
+    pub fn stub_maker(
+        mut self,
+        maker: impl Fn(IpVersion, &ChainName) -> Vec<Rule> + Send + 'static,
+    ) -> Self {
+        self.stub_maker = Some(Box::new(maker));
+        self
+    }
+
+    /// How often failures that may pass are tried again.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// The time source, for tests.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Opens the updater: reads the table once, to learn which owned chains a previous run has left.
+    ///
+    /// Nothing is changed. Such chains keep their contents while something requires them and nothing is
+    /// programmed under their names, until the first [`cleanup`](IptablesUpdater::cleanup).
+    ///
+    /// # Errors
+    /// - [`Error::Prefix`]: there is no prefix, or one that can't be.
+    /// - [`Error::Save`]: the table can't be read.
+    /// - [`Error::Executor`]: iptables can't be run.
+    pub fn open<E: Executor>(self, executor: E) -> Result<IptablesUpdater<E>, Error> {
+        let prefixes = Prefixes::new(self.prefixes)?;
+        let mut runner = Runner {
+            executor,
+            table: self.table,
+            retry: self.retry,
+            clock: self.clock,
+            stats: Stats::default(),
+        };
+        let (leftover, notices) = runner.save(|saved| {
+            let owned = saved
+                .chains()
+                .filter_map(|chain| prefixes.owned(chain.name()));
+            let notices = saved.notices().map(str::to_owned);
+            (owned.collect::<Vec<_>>(), notices.collect::<Vec<_>>())
+        })?;
+        for notice in notices {
+            warn!("table {}: {notice}", self.table);
+        }
+        info!(
+            "opened table {} ({}): {} chains of a previous run",
+            self.table,
+            runner.executor.ip_version(),
+            leftover.len()
+        );
+        Ok(IptablesUpdater {
+            runner,
+            index: Index::new(prefixes).with_leftover(leftover),
+            stubs: Stubs::new(self.stub_maker.unwrap_or_else(|| default_maker(self.table))),
+            hooks: Hooks::default(),
+            fingerprints: Fingerprints::default(),
+        })
+    }
+}
+
+impl fmt::Debug for UpdaterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpdaterBuilder")
+            .field("table", &self.table)
+            .field("prefixes", &self.prefixes)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}

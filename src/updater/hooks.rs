@@ -1,0 +1,198 @@
+//! Hook rules: rules of ours in chains that we don't own.
+
+use indexmap::IndexMap;
+use log::{info, warn};
+
+use super::IptablesUpdater;
+use crate::error::{ChainNameError, Error, FailureClass};
+use crate::fingerprint::Print;
+use crate::restore_input::Command;
+use crate::{Executor, HookChain, IntoRule, Rule};
+
+/// What was ensured, in the order in which it was: a refresh goes through it again.
+#[derive(Debug, Default)]
+pub(super) struct Hooks(IndexMap<(HookChain, Rule), Hook>);
+
+/// One remembered hook rule.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hook {
+    pub(super) wanted: Wanted,
+    /// What iptables-save prints of it, once that is known.
+    pub(super) print: Option<Print>,
+}
+
+/// What is wanted of a hook rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// One instance, at the top.
+    Inserted,
+    /// One instance, at the bottom.
+    Appended,
+    /// No instance.
+    Removed,
+}
+
+impl Hooks {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them, in the order in which they were ensured.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&HookChain, &Rule, &Hook)> {
+        self.0
+            .iter()
+            .map(|((chain, rule), hook)| (chain, rule, hook))
+    }
+
+    /// The chains in which there are any, each once.
+    pub(super) fn chains(&self) -> Vec<HookChain> {
+        let mut chains: Vec<_> = self.0.keys().map(|(chain, _)| chain.clone()).collect();
+        chains.sort_unstable();
+        chains.dedup();
+        chains
+    }
+
+    pub(super) fn learn(&mut self, chain: &HookChain, rule: &Rule, print: Option<Print>) {
+        if let Some(hook) = self.0.get_mut(&(chain.clone(), rule.clone())) {
+            hook.print = print;
+        }
+    }
+
+    /// What is ensured again is the latest: among several at the top it is the first.
+    fn remember(&mut self, chain: HookChain, rule: Rule, wanted: Wanted) {
+        let key = (chain, rule);
+        self.0.shift_remove(&key);
+        let print = None;
+        self.0.insert(key, Hook { wanted, print });
+    }
+}
+
+impl Wanted {
+    pub(super) fn command(self) -> Option<Command> {
+        match self {
+            Self::Inserted => Some(Command::Insert),
+            Self::Appended => Some(Command::Append),
+            Self::Removed => None,
+        }
+    }
+}
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Sees to it that just one instance of the rule stands in the chain, at the top.
+    ///
+    /// If there was an instance before, there is no instant without one: it is deleted and put at the top
+    /// in one commit; duplicates go in the same. Whether a rule is the same one is for iptables to say, not for
+    /// text. The rule is remembered, and put back by a refresh.
+    ///
+    /// The chain is a kernel chain or another program's. The rule may be written as `-A chain …`.
+    ///
+    /// # Errors
+    /// The chain or the rule is refused ([`Error::ChainName`], [`Error::HookRule`], [`Error::HookInOwned`]),
+    /// or iptables refuses it: then nothing is changed, and nothing remembered.
+    pub fn ensure_rule_inserted<C>(&mut self, chain: C, rule: impl IntoRule) -> Result<(), Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        self.ensure(chain, rule, Wanted::Inserted)
+    }
+
+    /// The same, with the instance at the bottom.
+    ///
+    /// # Errors
+    /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
+    pub fn ensure_rule_appended<C>(&mut self, chain: C, rule: impl IntoRule) -> Result<(), Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        self.ensure(chain, rule, Wanted::Appended)
+    }
+
+    /// Sees to it that no instance of the rule stands in the chain.
+    ///
+    /// A rule whose chain, target or set doesn't exist can't stand anywhere: that counts as removed. The
+    /// removal is remembered: a refresh removes the rule again if somebody's save and restore brought it back.
+    ///
+    /// # Errors
+    /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
+    pub fn ensure_rule_removed<C>(&mut self, chain: C, rule: impl IntoRule) -> Result<(), Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        self.ensure(chain, rule, Wanted::Removed)
+    }
+
+    fn ensure<C>(&mut self, chain: C, rule: impl IntoRule, wanted: Wanted) -> Result<(), Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        let chain = chain.try_into().map_err(ChainNameError::from)?;
+        chain.check_in(self.runner.table)?;
+        if let HookChain::User(name) = &chain
+            && self.index.prefixes().own(name.as_str())
+        {
+            let chain = name.clone();
+            return Err(Error::HookInOwned { chain });
+        }
+        let rule = rule
+            .into_rule(chain.as_str())
+            .map_err(|source| Error::HookRule {
+                chain: chain.to_string(),
+                source,
+            })?;
+        self.carry_out(&chain, &rule, wanted)?;
+        info!(
+            "table {}: {wanted:?} in {chain}: {}",
+            self.runner.table,
+            crate::excerpt::short(rule.as_str())
+        );
+        self.hooks.remember(chain, rule, wanted);
+        Ok(())
+    }
+
+    /// Goes through what was ensured in these chains, in that order. A failure doesn't stop it; the first is
+    /// returned.
+    pub(super) fn reapply_hooks(&mut self, chains: &[HookChain]) -> Result<(), Error> {
+        let hooks = self.hooks.iter();
+        let hooks = hooks.filter(|(chain, ..)| chains.contains(chain));
+        let hooks: Vec<_> = hooks
+            .map(|(chain, rule, hook)| (chain.clone(), rule.clone(), hook.wanted))
+            .collect();
+        let mut first = Ok(());
+        for (chain, rule, wanted) in hooks {
+            self.hooks.learn(&chain, &rule, None);
+            if let Err(error) = self.carry_out(&chain, &rule, wanted) {
+                warn!("hook rule in chain {chain}: {error}");
+                first = first.and(Err(error));
+            }
+        }
+        first
+    }
+
+    fn carry_out(&mut self, chain: &HookChain, rule: &Rule, wanted: Wanted) -> Result<(), Error> {
+        let refusal = match self.replace_all(chain, rule, wanted.command()) {
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let target_gone = refusal.class() == Some(FailureClass::TargetAbsent);
+        let ours = rule
+            .target()
+            .is_some_and(|target| self.index.prefixes().own(target));
+        if !target_gone || !ours {
+            return Err(refusal.into());
+        }
+        // Somebody may have removed the chain of ours to which the rule jumps.
+        let missing = self.read_missing()?;
+        if !missing
+            .iter()
+            .any(|gone| rule.target() == Some(gone.as_str()))
+        {
+            return Err(refusal.into());
+        }
+        self.commit_with_missing(&[], missing)?;
+        Ok(self.replace_all(chain, rule, wanted.command())?)
+    }
+}

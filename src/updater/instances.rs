@@ -1,0 +1,72 @@
+//! Finds and replaces all instances of one rule in a chain of others.
+
+use log::debug;
+
+use super::IptablesUpdater;
+use super::run::Refusal;
+use crate::error::FailureClass;
+use crate::restore_input::{Builder, Command};
+use crate::{Executor, HookChain, Rule};
+
+/// How many instances of a rule the first look for duplicates finds in one restore.
+const FIRST_LOOK: usize = 16;
+
+/// How often instances are counted again when other programs add and remove them meanwhile.
+const MOST_ROUNDS: usize = 10;
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Deletes all instances of a rule and, in the same commit, puts one with the command given.
+    ///
+    /// iptables deletes one instance a line, and applies nothing if there is one line too many; but then it
+    /// names that line, and so tells how many instances there are.
+    pub(super) fn replace_all(
+        &mut self,
+        chain: &HookChain,
+        rule: &Rule,
+        put: Option<Command>,
+    ) -> Result<(), Refusal> {
+        let mut deletions = FIRST_LOOK;
+        let mut counted = false;
+        let mut round = 0;
+        loop {
+            round += 1;
+            let mut builder = Builder::new(self.runner.table);
+            for _ in 0..deletions {
+                builder.rule(Command::DeleteRule, chain, rule);
+            }
+            if let Some(command) = put {
+                builder.rule(command, chain, rule);
+            }
+            let input = builder.build();
+            match self.runner.restore(&input) {
+                Ok(()) if counted => return Ok(()),
+                Ok(()) => deletions = deletions.saturating_mul(4).min(4_096),
+                Err(refusal) => match instances(&refusal, deletions) {
+                    Some(0) if put.is_none() => return Ok(()),
+                    Some(found) if round < MOST_ROUNDS => {
+                        debug!("{found} instances in chain {chain}");
+                        deletions = found;
+                        counted = true;
+                    }
+                    _ if put.is_none() && nothing_to_remove(&refusal) => return Ok(()),
+                    _ => return Err(refusal),
+                },
+            }
+        }
+    }
+}
+
+/// How many instances there are, told by the first deletion that found none.
+fn instances(refusal: &Refusal, deletions: usize) -> Option<usize> {
+    let Refusal::Failed(error) = refusal else {
+        return None;
+    };
+    // The deletions begin in line 2, after `*table`.
+    let found = error.line?.checked_sub(2)?;
+    (error.class == FailureClass::RuleAbsent && found < deletions).then_some(found)
+}
+
+/// Whether the rule can't stand anywhere, because something that it names doesn't exist.
+fn nothing_to_remove(refusal: &Refusal) -> bool {
+    refusal.class() == Some(FailureClass::TargetAbsent)
+}

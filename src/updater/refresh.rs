@@ -1,0 +1,66 @@
+//! Brings the dataplane back to what was programmed.
+
+use std::collections::BTreeSet;
+
+use log::warn;
+
+use super::{Changes, Drift, IptablesUpdater};
+use crate::error::Error;
+use crate::{Chain, ChainState, Executor, HookChain};
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Writes again what somebody else has changed: one reading, one commit of the chains that have drifted,
+    /// then the hook rules of each chain in which one isn't as it was ensured, in the order in which they were.
+    /// If nothing has drifted, the reading is all that is run.
+    ///
+    /// Returns what had drifted. How that is found, see [`verify`](Self::verify).
+    ///
+    /// # Errors
+    /// The table can't be read or the commit failed: nothing has changed. Or a hook rule couldn't be put: the
+    /// chains and the other hook rules are as wanted, and the first such error is returned.
+    pub fn refresh(&mut self) -> Result<Drift, Error> {
+        let drift = self.verify()?;
+        let chains: BTreeSet<_> = drift.chains().cloned().collect();
+        if !chains.is_empty() {
+            warn!(
+                "table {}: somebody else has changed chains of ours, writing them again: {}",
+                self.runner.table,
+                crate::excerpt::of(&format!("{chains:?}"))
+            );
+            self.commit_with_missing(&[], chains)?;
+        }
+        let mut hooked: Vec<HookChain> = Vec::new();
+        for hook in &drift.hooks {
+            warn!(
+                "table {}: hook rule in chain {}: {:?}: {}",
+                self.runner.table,
+                hook.chain,
+                hook.problem,
+                crate::excerpt::short(hook.rule.as_str())
+            );
+            if !hooked.contains(&hook.chain) {
+                hooked.push(hook.chain.clone());
+            }
+        }
+        self.reapply_hooks(&hooked)?;
+        Ok(drift)
+    }
+
+    /// Writes everything again, whatever stands there: all programmed chains and stubs in one commit, then
+    /// the hook rules in the order in which they were ensured.
+    ///
+    /// # Errors
+    /// The commit failed: nothing has changed. Or a hook rule couldn't be put: the chains and the other hook
+    /// rules are as wanted, and the first such error is returned.
+    pub fn refresh_all(&mut self) -> Result<Changes, Error> {
+        let programmed = self.index.programmed_chains().map(Chain::name);
+        let stubs = self
+            .index
+            .unprogrammed()
+            .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub);
+        let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
+        let changes = self.commit_with_missing(&[], everything)?.changes;
+        self.reapply_hooks(&self.hooks.chains())?;
+        Ok(changes)
+    }
+}

@@ -1,0 +1,184 @@
+//! Runs restores and saves through the executor, again where the failure may pass by itself.
+
+use std::fmt;
+
+use log::{debug, trace, warn};
+
+use crate::error::{Error, FailureClass, RestoreError, SaveError};
+use crate::failure::Failure;
+use crate::retry::{Clock, RetryPolicy};
+use crate::save::SavedTable;
+use crate::stats::Stats;
+use crate::{Executor, Outcome, RestoreInput, Table, excerpt};
+
+/// An executor with what is needed to use it patiently.
+pub(crate) struct Runner<E> {
+    pub(crate) executor: E,
+    pub(crate) table: Table,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) clock: Box<dyn Clock>,
+    pub(crate) stats: Stats,
+}
+
+/// How a restore that failed looks to whoever asked for it.
+pub(crate) enum Refusal {
+    /// It ran and failed, with this class and line.
+    Failed(Box<RestoreError>),
+    /// It couldn't be run.
+    NotRun(Error),
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Failed(error) => Self::Restore(error),
+            Refusal::NotRun(error) => error,
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Failed(error) => Some(error.class),
+            Self::NotRun(_) => None,
+        }
+    }
+}
+
+impl<E: Executor> Runner<E> {
+    /// Runs a restore. A failure without a reason is tried once less than the policy says: the last try is
+    /// for whoever has read the table again.
+    pub(crate) fn restore(&mut self, input: &RestoreInput) -> Result<(), Refusal> {
+        let spare = self.retry.ambiguous_tries().saturating_sub(1).max(1);
+        self.restore_tries(input, spare)
+    }
+
+    /// Runs a restore once, or again where a held lock or a race stops it.
+    pub(crate) fn restore_last_try(&mut self, input: &RestoreInput) -> Result<(), Refusal> {
+        self.restore_tries(input, 1)
+    }
+
+    fn restore_tries(&mut self, input: &RestoreInput, ambiguous: u32) -> Result<(), Refusal> {
+        trace!("restore input:\n{}", excerpt::of(input.as_str()));
+        let mut pauses = self.retry.pauses();
+        let started = self.clock.now();
+        let mut tries = 0;
+        loop {
+            let outcome = self
+                .executor
+                .restore(input.as_str())
+                .map_err(|error| Refusal::NotRun(error.into()))?;
+            tries += 1;
+            self.stats.restores += 1;
+            self.stats.lines_written += input.commit_line() as u64;
+            self.stats.bytes_written += input.as_str().len() as u64;
+            let Some(failure) = Failure::of_restore(&outcome, input.as_str()) else {
+                return Ok(());
+            };
+            if !self.may_try_again(failure.class, tries, ambiguous) {
+                debug!(
+                    "restore of table {} failed after {tries} tries in {:?}: {}",
+                    self.table,
+                    self.clock.now().saturating_duration_since(started),
+                    failure.class
+                );
+                let error = self.restore_error(input, &outcome, failure, tries);
+                return Err(Refusal::Failed(Box::new(error)));
+            }
+            warn!(
+                "restore of table {}: {}, trying again",
+                self.table, failure.class
+            );
+            self.stats.retries.count(failure.class);
+            self.clock.sleep(pauses.next().unwrap_or_default());
+        }
+    }
+
+    /// Reads the table and hands it to `read`.
+    pub(crate) fn save<T>(&mut self, read: impl FnOnce(&SavedTable<'_>) -> T) -> Result<T, Error> {
+        let mut pauses = self.retry.pauses();
+        let mut tries = 0;
+        loop {
+            let outcome = self.executor.save(self.table)?;
+            tries += 1;
+            self.stats.saves += 1;
+            let source = match Self::parse(&outcome, self.table) {
+                Ok(saved) => return Ok(read(&saved)),
+                Err(source) => source,
+            };
+            // Lost output comes with exit code 0, too; another try may be luckier.
+            let class = match &source {
+                SaveError::Failed { class, .. } => *class,
+                SaveError::NoCommit { .. } | SaveError::NoTable => FailureClass::Ambiguous,
+                _ => FailureClass::Refused,
+            };
+            if !self.may_try_again(class, tries, self.retry.ambiguous_tries()) {
+                return Err(Error::Save {
+                    table: self.table,
+                    version: self.executor.ip_version(),
+                    source,
+                });
+            }
+            warn!("save of table {}: {source}, trying again", self.table);
+            self.stats.retries.count(class);
+            self.clock.sleep(pauses.next().unwrap_or_default());
+        }
+    }
+
+    fn parse(outcome: &Outcome, table: Table) -> Result<SavedTable<'_>, SaveError> {
+        if let Some(failure) = Failure::of_save(outcome) {
+            return Err(SaveError::Failed {
+                class: failure.class,
+                exit: outcome.exit,
+                stderr: excerpt::of_bytes(&outcome.stderr),
+            });
+        }
+        SavedTable::parse(&outcome.stdout, table)
+    }
+
+    fn may_try_again(&self, class: FailureClass, tries: u32, ambiguous: u32) -> bool {
+        let most = match class {
+            FailureClass::Ambiguous => ambiguous,
+            _ => self.retry.tries(),
+        };
+        class.may_pass() && tries < most
+    }
+
+    fn restore_error(
+        &self,
+        input: &RestoreInput,
+        outcome: &Outcome,
+        failure: Failure,
+        tries: u32,
+    ) -> RestoreError {
+        let origin = failure.line.and_then(|line| input.origin(line));
+        RestoreError {
+            class: failure.class,
+            table: self.table,
+            version: self.executor.ip_version(),
+            backend: self.executor.backend(),
+            line: failure.line,
+            text: failure
+                .line
+                .and_then(|line| input.line(line))
+                .map(excerpt::short),
+            chain: origin.map(|origin| origin.chain.to_string()),
+            request: origin.and_then(|origin| origin.request),
+            cascade: failure.cascade,
+            object: failure.object,
+            exit: outcome.exit,
+            stderr: excerpt::of_bytes(&outcome.stderr),
+            tries,
+        }
+    }
+}
+
+impl<E> fmt::Debug for Runner<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner")
+            .field("table", &self.table)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,285 @@
+//! Finds what somebody else has changed, without changing anything.
+
+use std::collections::{BTreeMap, HashMap};
+
+use log::warn;
+
+use super::IptablesUpdater;
+use super::hooks::{Hooks, Wanted};
+use crate::error::{Error, FailureClass};
+use crate::fingerprint::{Fingerprints, Print};
+use crate::restore_input::{Builder, Command};
+use crate::{Chain, ChainName, ChainState, Executor, HookChain, Index, Rule, SavedTable};
+
+/// How the dataplane differs from what was programmed and ensured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drift {
+    /// Programmed chains that aren't there, by name.
+    pub missing: Vec<ChainName>,
+    /// Stubs that aren't there, by name.
+    pub missing_stubs: Vec<ChainName>,
+    /// Programmed chains and stubs that hold something else than was written, by name.
+    pub changed: Vec<ChangedChain>,
+    /// Hook rules that aren't as they were ensured, in the order in which they were.
+    pub hooks: Vec<HookDrift>,
+    /// What iptables-save remarked about the table: there may be rules that it can't show.
+    pub notices: Vec<String>,
+}
+
+impl Drift {
+    /// Whether everything is as it was programmed and ensured.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty()
+            && self.missing_stubs.is_empty()
+            && self.changed.is_empty()
+            && self.hooks.is_empty()
+    }
+
+    /// The chains that have to be written again.
+    pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
+        let changed = self.changed.iter().map(|changed| &changed.chain);
+        self.missing
+            .iter()
+            .chain(&self.missing_stubs)
+            .chain(changed)
+    }
+}
+
+/// A chain of ours that somebody else has written into.
+///
+/// If neither list has anything, the rules are the same in another order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedChain {
+    /// The chain.
+    pub chain: ChainName,
+    /// Rules that aren't ours, as iptables-save prints them.
+    pub foreign: Vec<String>,
+    /// Rules of ours that are gone, in their order.
+    pub lost: Vec<Rule>,
+}
+
+/// A hook rule that isn't as it was ensured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookDrift {
+    /// The chain in which it should stand, or shouldn't.
+    pub chain: HookChain,
+    /// The rule.
+    pub rule: Rule,
+    /// What is wrong with it.
+    pub problem: HookProblem,
+}
+
+/// What is wrong with a hook rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HookProblem {
+    /// It isn't there.
+    Gone,
+    /// It isn't at its end of the chain.
+    OutOfPlace,
+    /// It is there several times.
+    Repeated,
+    /// It was removed, and is there again.
+    Back,
+}
+
+/// What a reading says of one hook rule.
+enum Look {
+    Fine,
+    Wrong(HookProblem),
+    /// Text can't say whether the rule is there: iptables has to.
+    Unsure,
+}
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Compares the dataplane with what was programmed and ensured: one reading, and a check by iptables of
+    /// each hook rule that the reading can't tell of. Nothing is changed.
+    ///
+    /// The contents of a chain are compared with what iptables-save printed of it at the first reading after it
+    /// was written, if the number of rules and their targets were those written. (A change by somebody else
+    /// between the write and that reading that leaves both as they are goes unseen.) Chains that still hold what
+    /// a previous run left aren't looked at.
+    ///
+    /// # Errors
+    /// The table can't be read, or a hook rule can't be checked.
+    pub fn verify(&mut self) -> Result<Drift, Error> {
+        let stubs = self.stubs_in_force()?;
+        let Self {
+            runner,
+            index,
+            hooks,
+            fingerprints,
+            ..
+        } = self;
+        let (mut drift, unsure) = runner.save(|saved| {
+            index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
+            let drift = compare_chains(saved, index, &stubs, fingerprints);
+            let looks = look_at_hooks(saved, hooks);
+            (drift, looks)
+        })?;
+        for (chain, rule, wanted, look) in unsure {
+            let problem = match look {
+                Look::Fine => None,
+                Look::Wrong(problem) => Some(problem),
+                Look::Unsure => match (self.stands(&chain, &rule)?, wanted) {
+                    (true, Wanted::Removed) => Some(HookProblem::Back),
+                    (false, Wanted::Removed) => None,
+                    (true, _) => Some(HookProblem::OutOfPlace),
+                    (false, _) => Some(HookProblem::Gone),
+                },
+            };
+            if let Some(problem) = problem {
+                drift.hooks.push(HookDrift {
+                    chain,
+                    rule,
+                    problem,
+                });
+            }
+        }
+        for notice in &drift.notices {
+            warn!("table {}: {notice}", self.runner.table);
+        }
+        Ok(drift)
+    }
+
+    /// What each stub in force should hold.
+    fn stubs_in_force(&self) -> Result<BTreeMap<ChainName, Vec<Rule>>, Error> {
+        let stubs = self.index.unprogrammed();
+        stubs
+            .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub)
+            .map(|chain| Ok((chain.clone(), self.stub(chain)?)))
+            .collect()
+    }
+
+    /// Whether iptables finds the rule in the chain.
+    fn stands(&mut self, chain: &HookChain, rule: &Rule) -> Result<bool, Error> {
+        let mut builder = Builder::new(self.runner.table);
+        builder.rule(Command::Check, chain, rule);
+        match self.runner.restore(&builder.build()) {
+            Ok(()) => Ok(true),
+            Err(refusal) if refusal.class().is_some_and(FailureClass::is_absence) => Ok(false),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+}
+
+fn compare_chains(
+    saved: &SavedTable<'_>,
+    index: &Index,
+    stubs: &BTreeMap<ChainName, Vec<Rule>>,
+    fingerprints: &mut Fingerprints,
+) -> Drift {
+    let mut drift = Drift {
+        notices: saved.notices().map(str::to_owned).collect(),
+        ..Drift::default()
+    };
+    let programmed = index.programmed_chains();
+    let programmed = programmed.map(|chain: &Chain| (chain.name(), chain.rules(), false));
+    let stubs = stubs
+        .iter()
+        .map(|(name, rules)| (name, rules.as_slice(), true));
+    for (name, rules, is_stub) in programmed.chain(stubs) {
+        let Some(chain) = saved.chain(name.as_str()) else {
+            let list = if is_stub {
+                &mut drift.missing_stubs
+            } else {
+                &mut drift.missing
+            };
+            list.push(name.clone());
+            continue;
+        };
+        if let Some(difference) = fingerprints.compare(name, rules, chain) {
+            let lost = difference
+                .lost
+                .into_iter()
+                .map(|place| rules[place].clone());
+            drift.changed.push(ChangedChain {
+                chain: name.clone(),
+                foreign: difference.foreign,
+                lost: lost.collect(),
+            });
+        }
+    }
+    drift.missing.sort_unstable();
+    drift.changed.sort_unstable_by(|a, b| a.chain.cmp(&b.chain));
+    drift
+}
+
+type Seen = Vec<(HookChain, Rule, Wanted, Look)>;
+
+/// Looks for the hook rules where they should stand. What is found there for the first time since it was
+/// put is learned.
+fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Seen {
+    let mut seen = Vec::new();
+    for chain in hooks.chains() {
+        let rules: Vec<_> = saved.chain(chain.as_str()).map_or_else(Vec::new, |saved| {
+            let rules = saved.rules();
+            rules
+                .map(|rule| (Print::of(rule.text()), rule.target()))
+                .collect()
+        });
+        let mut counts = HashMap::<Print, usize>::new();
+        for (print, _) in &rules {
+            *counts.entry(*print).or_default() += 1;
+        }
+        let places = places(hooks, &chain, rules.len());
+        for (rule, wanted, print, place) in places {
+            let at_place = place.and_then(|place| rules.get(place));
+            let print = print.or_else(|| {
+                let (found, target) = at_place?;
+                (*target == rule.target()).then_some(*found)
+            });
+            let look = match (wanted, print.map(|p| counts.get(&p).copied().unwrap_or(0))) {
+                (Wanted::Removed, _) => {
+                    let alike = rules.iter().any(|(_, target)| *target == rule.target());
+                    if alike { Look::Unsure } else { Look::Fine }
+                }
+                (_, None) => Look::Unsure,
+                (_, Some(0)) => Look::Wrong(HookProblem::Gone),
+                (_, Some(1)) if at_place.map(|(found, _)| *found) == print => Look::Fine,
+                (_, Some(1)) => Look::Wrong(HookProblem::OutOfPlace),
+                (_, Some(_)) => Look::Wrong(HookProblem::Repeated),
+            };
+            if matches!(look, Look::Fine) && wanted != Wanted::Removed {
+                hooks.learn(&chain, &rule, print);
+            }
+            seen.push((chain.clone(), rule, wanted, look));
+        }
+    }
+    seen
+}
+
+type Place = (Rule, Wanted, Option<Print>, Option<usize>);
+
+/// Where in a chain of that many rules each of its hook rules should stand: what was inserted last is
+/// first, what was appended last is last.
+fn places(hooks: &Hooks, chain: &HookChain, rules: usize) -> Vec<Place> {
+    let of_chain = || hooks.iter().filter(|(of, ..)| *of == chain);
+    let count = |wanted| {
+        of_chain()
+            .filter(|(_, _, hook)| hook.wanted == wanted)
+            .count()
+    };
+    let mut inserted = count(Wanted::Inserted);
+    let mut appended = count(Wanted::Appended);
+    of_chain()
+        .map(|(_, rule, hook)| {
+            let place = match hook.wanted {
+                Wanted::Inserted => {
+                    inserted -= 1;
+                    Some(inserted)
+                }
+                Wanted::Appended => {
+                    let place = rules.checked_sub(appended);
+                    appended -= 1;
+                    place
+                }
+                Wanted::Removed => None,
+            };
+            (rule.clone(), hook.wanted, hook.print, place)
+        })
+        .collect()
+}
