@@ -41,6 +41,7 @@ impl Fake {
         CommandExecutor::builder(IpVersion::V4)
             .programs(self.path("tool"), self.path("tool"))
             .env("FOLDER", self.folder.path())
+            .env("PATH", "/usr/bin:/bin")
     }
 
     fn executor(&self) -> CommandExecutor {
