@@ -1,6 +1,6 @@
 //! Requests to an updater: rewrites and deletions, which can be applied together as one commit.
 
-use crate::{Chain, ChainName, ChainNameError, Change, Error, Prefixes};
+use crate::{Chain, ChainName, ChainNameError, Change, Error, Prefixes, Rule};
 
 /// One call's worth of change to owned chains: it succeeds or fails as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,20 @@ impl Request {
     /// What it changes, in order.
     pub fn changes(&self) -> &[Change] {
         &self.0
+    }
+
+    /// About how many bytes of restore input it makes.
+    pub(crate) fn bytes(&self) -> usize {
+        let sizes = self.0.iter().map(|change| {
+            let name = change.chain().as_str().len() + ": - [0:0]\n".len();
+            let rules = match change {
+                Change::Rewrite(chain) => chain.rules(),
+                Change::Delete(_) => &[],
+            };
+            let line = |rule: &Rule| "-A \n".len() + name + rule.as_str().len();
+            name + rules.iter().map(line).sum::<usize>()
+        });
+        sizes.sum()
     }
 
     /// Refuses chains that aren't owned.

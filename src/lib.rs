@@ -69,6 +69,7 @@ mod table;
 mod transaction;
 mod updater;
 mod words;
+pub mod worker;
 
 pub use batch::Request;
 pub use chain::{Chain, ChainName, Prefixes};

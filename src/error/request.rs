@@ -97,6 +97,12 @@ pub enum Error {
         /// Why.
         source: SaveError,
     },
+    /// The worker to which the request was given is gone, or can't be waited for.
+    #[error("the worker can't answer: {reason}")]
+    WorkerGone {
+        /// Why.
+        reason: &'static str,
+    },
     /// iptables couldn't be run at all.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
