@@ -3,6 +3,8 @@
 use crate::error::ExecutorError;
 use crate::{Backend, IpVersion, Outcome, Table};
 
+pub(crate) mod memory;
+
 /// Runs `iptables-restore --noflush` and `iptables-save` for one IP version.
 ///
 /// An executor only runs and reports: what the outcome means is the updater's business. Both calls

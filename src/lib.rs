@@ -20,6 +20,7 @@ pub use error::{
     RestoreError, RuleError, SaveError,
 };
 pub use executor::Executor;
+pub use executor::memory::{Call, Entry, Fault, MemoryExecutor, OtherProgram, SavedTable};
 pub use hook::HookChain;
 pub use outcome::{Exit, Outcome};
 pub use platform::{Backend, IpVersion};

@@ -1,0 +1,440 @@
+//! Reads a line of a restore input as a command, with the checks that need no table.
+
+use std::collections::BTreeSet;
+
+use super::dialect::{Dialect, Stop};
+use super::extensions::{self, Spec};
+use super::general;
+use super::getopt::{Item, LongOption, Words};
+use super::loaded::Loaded;
+use super::rule::{Interface, Rule, Target};
+use crate::{IpVersion, Table};
+
+mod whole;
+
+/// The most bytes of a chain's name.
+pub(super) const MAX_NAME: usize = 28;
+/// The most words of a line.
+const MAX_WORDS: usize = 251;
+/// The most bytes of a word.
+const MAX_WORD: usize = 1_023;
+
+pub(super) const VERDICTS: [&str; 4] = ["ACCEPT", "DROP", "RETURN", "QUEUE"];
+
+/// What a line tells iptables to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Command {
+    pub(super) action: Action,
+    pub(super) chain: Option<String>,
+    /// One, or one for each pair of addresses in lists.
+    pub(super) rules: Vec<Rule>,
+    /// Warnings on standard error.
+    pub(super) warnings: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    Append,
+    /// Before the rule with this number, from 1.
+    Insert(usize),
+    Replace(usize),
+    Delete,
+    DeleteNumber(usize),
+    Check,
+    New,
+    DeleteChain,
+    Rename(String),
+    Flush,
+    Zero,
+    Policy(String),
+    List,
+}
+
+/// What the parser may know of the kernel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) dialect: Dialect,
+    pub(super) table: Table,
+    pub(super) sets: &'a BTreeSet<String>,
+}
+
+/// Reads a line's words; `None` for one that is skipped without a word (`-6` for IPv4).
+pub(super) fn parse(context: Context<'_>, words: Vec<String>) -> Result<Option<Command>, Stop> {
+    if words.iter().any(|word| word.len() > MAX_WORD) {
+        return Err(parameter("Parameter too long!"));
+    }
+    if words.len() > MAX_WORDS {
+        return Err(parameter("Parser cannot handle more arguments"));
+    }
+    let mut parser = Parser::new(context, words);
+    while parser.step()? {
+        if parser.skip {
+            return Ok(None);
+        }
+    }
+    parser.finish().map(Some)
+}
+
+pub(super) fn parameter(text: impl Into<String>) -> Stop {
+    Stop::Parameter(text.into())
+}
+
+struct Parser<'a> {
+    context: Context<'a>,
+    words: Words,
+    /// A `!` waits for its option.
+    inverted: bool,
+    /// Core options seen.
+    seen: Vec<char>,
+    command: Option<(char, Action)>,
+    chain: Option<String>,
+    rule: Rule,
+    source: Option<(String, bool)>,
+    destination: Option<(String, bool)>,
+    jump: Option<String>,
+    matches: Vec<Loaded>,
+    target: Option<Loaded>,
+    loaded: Vec<LongOption>,
+    warnings: String,
+    skip: bool,
+}
+
+impl<'a> Parser<'a> {
+    fn new(context: Context<'a>, words: Vec<String>) -> Self {
+        Self {
+            context,
+            words: Words::new(words),
+            inverted: false,
+            seen: Vec::new(),
+            command: None,
+            chain: None,
+            rule: Rule::default(),
+            source: None,
+            destination: None,
+            jump: None,
+            matches: Vec::new(),
+            target: None,
+            loaded: Vec::new(),
+            warnings: String::new(),
+            skip: false,
+        }
+    }
+
+    fn step(&mut self) -> Result<bool, Stop> {
+        let open = self.last_loaded().is_some_and(|loaded| loaded.is_kept());
+        let Some(item) = self.words.next(&self.loaded, open) else {
+            return Ok(false);
+        };
+        match item {
+            Item::Core(letter, value) => self.core(letter, value)?,
+            Item::Extension(extension, option, value) => {
+                self.extension(extension, option, &value.unwrap_or_default())?;
+            }
+            Item::Word(word) if word == "!" && self.inverted => {
+                return Err(parameter("multiple consecutive ! not allowed"));
+            }
+            Item::Word(word) if word == "!" => {
+                self.inverted = true;
+                return Ok(true);
+            }
+            Item::Word(word) if open => self.keep(&word),
+            Item::Word(word) => return Err(Stop::BadArgument(word)),
+            Item::Unknown { word, shown } => self.unknown(word, &shown, open)?,
+            Item::NoValue(word) => {
+                return Err(parameter(format!("option \"{word}\" requires an argument")));
+            }
+        }
+        self.inverted = false;
+        Ok(true)
+    }
+
+    /// The extension whose options may follow.
+    fn last_loaded(&mut self) -> Option<&mut Loaded> {
+        match &mut self.target {
+            Some(target) => Some(target),
+            None => self.matches.last_mut(),
+        }
+    }
+
+    fn keep(&mut self, word: &str) {
+        let inverted = self.inverted;
+        if let Some(loaded) = self.last_loaded() {
+            if inverted {
+                loaded.keep("!");
+            }
+            loaded.keep(word);
+        }
+    }
+
+    /// An option nobody knows may belong to the protocol's match, which `-p` loads by itself.
+    fn unknown(&mut self, word: String, shown: &str, open: bool) -> Result<(), Stop> {
+        let own = self.rule.protocol.and_then(|(number, _)| {
+            let spec = extensions::MATCHES.iter().find(|spec| {
+                spec.protocol == Some(number) && self.fits(spec)
+            })?;
+            let loaded = self.matches.iter().any(|m| m.name == spec.name);
+            (!loaded).then_some(spec)
+        });
+        if let Some(spec) = own {
+            self.load_match(Loaded::known(spec));
+            let mut options = Vec::new();
+            Loaded::known(spec).long_options(0, &mut options);
+            let name = word.trim_start_matches("--");
+            let name = name.split('=').next().unwrap_or(name);
+            if word.starts_with("--") && options.iter().any(|o| o.name.starts_with(name)) {
+                self.words.again(word);
+                // The `!` stands before the option that is read again.
+                if self.inverted {
+                    self.words.again("!".to_owned());
+                }
+                return Ok(());
+            }
+        }
+        if open {
+            self.keep(&word);
+            return Ok(());
+        }
+        Err(parameter(format!("unknown option \"{shown}\"")))
+    }
+
+    fn fits(&self, spec: &Spec) -> bool {
+        spec.version
+            .is_none_or(|version| version == self.context.dialect.version)
+    }
+
+    fn load_match(&mut self, loaded: Loaded) {
+        loaded.long_options(self.matches.len(), &mut self.loaded);
+        self.matches.push(loaded);
+    }
+
+    fn extension(&mut self, extension: usize, option: usize, value: &str) -> Result<(), Stop> {
+        let second = match self.loaded_at(extension).and_then(|l| l.second_word(option)) {
+            Some(message) => Some(self.words.value().ok_or_else(|| parameter(message))?),
+            None => None,
+        };
+        let names_set = self
+            .loaded_at(extension)
+            .is_some_and(|loaded| loaded.names_set(option));
+        if names_set {
+            self.check_set(value, second.as_deref().unwrap_or(""))?;
+        }
+        let (inverted, version, protocol) = (
+            self.inverted,
+            self.context.dialect.version,
+            self.rule.protocol,
+        );
+        let Some(loaded) = self.loaded_at(extension) else {
+            return Ok(());
+        };
+        loaded
+            .take(option, inverted, value, second.as_deref(), version, protocol)
+            .map_err(Stop::Parameter)
+    }
+
+    /// Matches are numbered from 0; the target has the last number there is.
+    fn loaded_at(&mut self, extension: usize) -> Option<&mut Loaded> {
+        if extension == usize::MAX {
+            self.target.as_mut()
+        } else {
+            self.matches.get_mut(extension)
+        }
+    }
+
+    fn check_set(&self, name: &str, directions: &str) -> Result<(), Stop> {
+        if name.len() > 31 {
+            return Err(parameter(format!(
+                "setname `{name}' too long, max 31 characters."
+            )));
+        }
+        if !self.context.sets.contains(name) {
+            return Err(parameter(format!("Set {name} doesn't exist.\n")));
+        }
+        let count = directions.split(',').count();
+        if count > 6 {
+            return Err(parameter("Can't be more src/dst options than 6."));
+        }
+        if directions.split(',').any(|d| !matches!(d, "src" | "dst")) {
+            return Err(parameter(
+                "You must spefify (the comma separated list of) 'src' or 'dst'.",
+            ));
+        }
+        Ok(())
+    }
+
+    fn core(&mut self, letter: char, value: Option<String>) -> Result<(), Stop> {
+        let text = value.clone().unwrap_or_default();
+        match letter {
+            'A' | 'I' | 'D' | 'R' | 'C' | 'N' | 'X' | 'E' | 'F' | 'Z' | 'P' | 'L' | 'S' => {
+                self.command(letter, value)
+            }
+            's' => {
+                self.once('s', true)?;
+                self.source = Some((text, self.inverted));
+                Ok(())
+            }
+            'd' => {
+                self.once('d', true)?;
+                self.destination = Some((text, self.inverted));
+                Ok(())
+            }
+            'p' => self.protocol(&text),
+            'i' | 'o' => self.interface(letter, text),
+            'f' => {
+                if self.context.dialect.version == IpVersion::V6 {
+                    return Err(parameter(
+                        "`-f' is not supported in IPv6, use -m frag instead",
+                    ));
+                }
+                self.once('f', true)?;
+                self.rule.fragment = if self.inverted { "! -f" } else { "-f" }.to_owned();
+                Ok(())
+            }
+            'j' | 'g' => self.jump(letter, text),
+            'm' => self.load(&text),
+            'c' => self.counters(&text),
+            'n' | 'x' | '0' | 'v' => self.once(letter, false),
+            'h' | 'V' => Err(Stop::Information(format!(
+                "{}\n",
+                self.context.dialect.restore_version()
+            ))),
+            't' => Err(parameter(format!(
+                "The -t option cannot be used in {}.\n",
+                self.context.dialect.restore_program()
+            ))),
+            'w' | 'W' => Err(parameter(format!(
+                "You cannot use `-{letter}' from iptables-restore"
+            ))),
+            '4' | '6' => {
+                let version = self.context.dialect.version;
+                self.skip = (letter == '4') != (version == IpVersion::V4);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn once(&mut self, letter: char, may_invert: bool) -> Result<(), Stop> {
+        if self.seen.contains(&letter) {
+            return Err(parameter(format!("multiple -{letter} flags not allowed")));
+        }
+        self.seen.push(letter);
+        if self.inverted && !may_invert {
+            return Err(parameter(format!("cannot have ! before -{letter}")));
+        }
+        Ok(())
+    }
+
+    fn protocol(&mut self, text: &str) -> Result<(), Stop> {
+        self.once('p', true)?;
+        let number = general::protocol(&text.to_ascii_lowercase()).map_err(Stop::Parameter)?;
+        if number == 0 && self.inverted {
+            return Err(parameter("rule would never match protocol"));
+        }
+        self.rule.protocol = (number != 0).then_some((number, self.inverted));
+        Ok(())
+    }
+
+    fn interface(&mut self, letter: char, name: String) -> Result<(), Stop> {
+        self.once(letter, true)?;
+        general::interface(&name).map_err(Stop::Parameter)?;
+        self.warnings
+            .push_str(&general::interface_warning(&name).unwrap_or_default());
+        let interface = Interface {
+            name,
+            inverted: self.inverted,
+        };
+        match letter {
+            'i' => self.rule.input = interface,
+            _ => self.rule.output = interface,
+        }
+        Ok(())
+    }
+
+    fn jump(&mut self, letter: char, name: String) -> Result<(), Stop> {
+        self.once('j', false)?;
+        if name.is_empty() {
+            return Err(parameter("Invalid target name (too short)"));
+        }
+        if name.len() > MAX_NAME {
+            return Err(parameter(format!(
+                "Invalid target name `{name}' ({MAX_NAME} chars max)"
+            )));
+        }
+        if name.contains(|c: char| c.is_ascii_whitespace() || c == '\u{b}') {
+            return Err(parameter(format!("Invalid target name `{name}'")));
+        }
+        self.rule.target = if letter == 'g' {
+            Target::Chain {
+                name: name.clone(),
+                goto: true,
+            }
+        } else if let Some(verdict) = VERDICTS.iter().find(|v| **v == name) {
+            Target::Verdict(verdict)
+        } else if let Some(target) = target_named(&name) {
+            target.long_options(usize::MAX, &mut self.loaded);
+            self.target = Some(target);
+            Target::None
+        } else {
+            Target::Chain {
+                name: name.clone(),
+                goto: false,
+            }
+        };
+        self.jump = Some(name);
+        Ok(())
+    }
+
+    fn load(&mut self, name: &str) -> Result<(), Stop> {
+        if self.inverted {
+            return Err(parameter("unexpected ! flag before --match"));
+        }
+        let spec = extensions::MATCHES
+            .iter()
+            .find(|spec| self.fits(spec) && (spec.name == name || alias(spec.name) == Some(name)));
+        let kept = || extensions::OTHER_MATCHES.iter().find(|m| **m == name);
+        match (spec, kept()) {
+            (Some(spec), _) => self.load_match(Loaded::known(spec)),
+            (None, Some(name)) => self.load_match(Loaded::kept(name)),
+            (None, None) => {
+                return Err(parameter(format!(
+                    "Couldn't load match `{name}':No such file or directory\n"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self, text: &str) -> Result<(), Stop> {
+        self.once('c', false)?;
+        let bytes = match text.split_once(',') {
+            Some((_, bytes)) => bytes.to_owned(),
+            None => self
+                .words
+                .value()
+                .ok_or_else(|| parameter("-c requires packet and byte counter"))?,
+        };
+        let packets = text.split(',').next().unwrap_or("");
+        let numeric = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        if !numeric(packets) {
+            return Err(parameter("-c packet counter not numeric"));
+        }
+        if !numeric(&bytes) {
+            return Err(parameter("-c byte counter not numeric"));
+        }
+        Ok(())
+    }
+}
+
+/// What `-p` calls the match, where its own name differs.
+fn alias(name: &str) -> Option<&'static str> {
+    (name == "icmp6").then_some("icmpv6")
+}
+
+/// The target of that name, if an extension has it.
+pub(super) fn target_named(name: &str) -> Option<Loaded> {
+    if let Some(spec) = extensions::TARGETS.iter().find(|spec| spec.name == name) {
+        return Some(Loaded::known(spec));
+    }
+    let kept = extensions::OTHER_TARGETS.iter().find(|t| **t == name)?;
+    Some(Loaded::kept(kept))
+}

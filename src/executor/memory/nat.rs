@@ -1,0 +1,71 @@
+//! Values of the targets of table `nat`: addresses and ports to translate to.
+
+use super::general::number;
+use super::values::{Named, range_text};
+use crate::IpVersion;
+
+fn port_protocol(named: Named<'_>) -> Result<(), String> {
+    match named.protocol {
+        Some((6 | 17 | 33 | 132, _)) => Ok(()),
+        _ => Err("Need TCP, UDP, SCTP or DCCP with port specification".to_owned()),
+    }
+}
+
+/// `--to-ports`: a port or a range.
+pub(super) fn ports(named: Named<'_>, text: &str) -> Result<String, String> {
+    port_protocol(named)?;
+    let one = |text: &str| {
+        number(text)
+            .and_then(|n| u16::try_from(n).ok())
+            .ok_or_else(|| format!("Port `{text}' not valid"))
+    };
+    let (low, high) = match text.split_once('-') {
+        Some((low, high)) => (one(low)?, one(high)?),
+        None => (one(text)?, one(text)?),
+    };
+    if low > high {
+        return Err(format!("Port range `{text}' funky"));
+    }
+    Ok(range_text((low, high)).replace(':', "-"))
+}
+
+/// `--to-destination` and `--to-source`: an address or a range, and ports.
+pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String> {
+    let is_address = |text: &str| match named.version {
+        IpVersion::V4 => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        IpVersion::V6 => text.parse::<std::net::Ipv6Addr>().is_ok(),
+    };
+    let bad = |text: &str| format!("Bad IP address \"{text}\"");
+    let (addresses, ports) = match named.version {
+        IpVersion::V4 => match text.split_once(':') {
+            Some((addresses, ports)) => (addresses, Some(ports)),
+            None => (text, None),
+        },
+        IpVersion::V6 => match text.strip_prefix('[').and_then(|t| t.split_once(']')) {
+            Some((addresses, rest)) => (addresses, rest.strip_prefix(':')),
+            None => (text, None),
+        },
+    };
+    if ports.is_some() {
+        port_protocol(named)?;
+    }
+    let mut saved = match addresses.split_once('-') {
+        Some((low, high)) if low == high && is_address(low) => low.to_owned(),
+        Some((low, high)) => match (is_address(low), is_address(high)) {
+            (true, true) => addresses.to_owned(),
+            (false, _) => return Err(bad(low)),
+            _ => return Err(bad(high)),
+        },
+        None if addresses.is_empty() && ports.is_some() => String::new(),
+        None if is_address(addresses) => addresses.to_owned(),
+        None => return Err(bad(addresses)),
+    };
+    if let Some(ports) = ports {
+        if named.version == IpVersion::V6 {
+            saved = format!("[{saved}]");
+        }
+        saved.push(':');
+        saved.push_str(&self::ports(named, ports)?);
+    }
+    Ok(saved)
+}

@@ -1,0 +1,1 @@
+//! Tests of the public face of the simulated kernel.
