@@ -56,6 +56,8 @@ pub(super) struct Context<'a> {
     pub(super) dialect: Dialect,
     pub(super) table: Table,
     pub(super) sets: &'a BTreeSet<String>,
+    /// Chains that the input has declared so far: their names don't stand for extensions any more.
+    pub(super) declared: &'a BTreeSet<String>,
 }
 
 /// Reads a line's words; `None` for one that is skipped without a word (`-6` for IPv4).
@@ -218,16 +220,13 @@ impl<'a> Parser<'a> {
         if names_set {
             self.check_set(value, second.as_deref().unwrap_or(""))?;
         }
-        let (inverted, version, protocol) = (
-            self.inverted,
-            self.context.dialect.version,
-            self.rule.protocol,
-        );
+        let (inverted, dialect, protocol) =
+            (self.inverted, self.context.dialect, self.rule.protocol);
         let Some(loaded) = self.loaded_at(extension) else {
             return Ok(());
         };
         loaded
-            .take(option, inverted, value, second.as_deref(), version, protocol)
+            .take(option, inverted, value, second.as_deref(), dialect, protocol)
             .map_err(Stop::Parameter)
     }
 
@@ -262,7 +261,12 @@ impl<'a> Parser<'a> {
     }
 
     fn core(&mut self, letter: char, value: Option<String>) -> Result<(), Stop> {
-        let text = value.clone().unwrap_or_default();
+        let text = match letter {
+            // For these the tool takes the word read last, not the option's value: an attached one
+            // (`-jDROP`) is taken with its option.
+            's' | 'd' | 'p' | 'i' | 'o' | 'j' => self.words.last(),
+            _ => value.clone().unwrap_or_default(),
+        };
         match letter {
             'A' | 'I' | 'D' | 'R' | 'C' | 'N' | 'X' | 'E' | 'F' | 'Z' | 'P' | 'L' | 'S' => {
                 self.command(letter, value)
@@ -340,6 +344,7 @@ impl<'a> Parser<'a> {
         self.warnings
             .push_str(&general::interface_warning(&name).unwrap_or_default());
         let interface = Interface {
+            silent: name == "+" && self.context.dialect.is_legacy(),
             name,
             inverted: self.inverted,
         };
@@ -370,7 +375,7 @@ impl<'a> Parser<'a> {
             }
         } else if let Some(verdict) = VERDICTS.iter().find(|v| **v == name) {
             Target::Verdict(verdict)
-        } else if let Some(target) = target_named(&name) {
+        } else if let Some(target) = self.target_named(&name) {
             target.long_options(usize::MAX, &mut self.loaded);
             self.target = Some(target);
             Target::None
@@ -382,6 +387,12 @@ impl<'a> Parser<'a> {
         };
         self.jump = Some(name);
         Ok(())
+    }
+
+    /// The target of that name, unless a chain of the input has it.
+    fn target_named(&self, name: &str) -> Option<Loaded> {
+        let declared = self.context.declared.contains(name);
+        if declared { None } else { target_named(name) }
     }
 
     fn load(&mut self, name: &str) -> Result<(), Stop> {
@@ -431,7 +442,7 @@ fn alias(name: &str) -> Option<&'static str> {
 }
 
 /// The target of that name, if an extension has it.
-pub(super) fn target_named(name: &str) -> Option<Loaded> {
+fn target_named(name: &str) -> Option<Loaded> {
     if let Some(spec) = extensions::TARGETS.iter().find(|spec| spec.name == name) {
         return Some(Loaded::known(spec));
     }

@@ -239,7 +239,7 @@ pub(super) const TARGETS: &[Spec] = &[
     Spec::new(
         "NFLOG",
         &[
-            Opt::new("nflog-prefix", Kind::Text(1, 63)),
+            Opt::new("nflog-prefix", Kind::NflogPrefix),
             Opt::new("nflog-group", Kind::Number(0, 65_535, Some(0))),
             Opt::new("nflog-threshold", Kind::Number(0, 65_535, Some(1))),
         ],

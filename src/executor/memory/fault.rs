@@ -195,11 +195,11 @@ pub(super) fn restore(class: FailureClass, dialect: Dialect, input: &str) -> Out
             ),
         ),
         FailureClass::NoTable if legacy => dialect.word(
-            &Stop::Parameter(format!("{program}: unable to initialize table '{table}'\n")),
+            &Stop::Parameter(format!("{program}: unable to initialize table '{table}'")),
             1,
         ),
         FailureClass::NoTable => dialect.word(
-            &Stop::Parameter(format!("{program}: line 1 table name '{table}' invalid\n")),
+            &Stop::Parameter(format!("{program}: line 1 table name '{table}' invalid")),
             1,
         ),
         FailureClass::NoKernelSupport if legacy => {

@@ -7,6 +7,7 @@ use crate::IpVersion;
 /// Names that `/etc/protocols` and iptables itself know.
 const PROTOCOLS: &[(&str, u8)] = &[
     ("tcp", 6),
+    ("sctp", 132),
     ("udp", 17),
     ("udplite", 136),
     ("icmp", 1),
@@ -14,18 +15,57 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("icmpv6", 58),
     ("esp", 50),
     ("ah", 51),
-    ("ipv6-mh", 135),
     ("mobility-header", 135),
+    ("ipv6-mh", 135),
     ("mh", 135),
-    ("sctp", 132),
-    ("dccp", 33),
-    ("gre", 47),
-    ("igmp", 2),
-    ("ipencap", 4),
-    ("ipv6", 41),
-    ("ospf", 89),
-    ("vrrp", 112),
     ("all", 0),
+    ("ip", 0),
+    ("hopopt", 0),
+    ("igmp", 2),
+    ("ggp", 3),
+    ("ipencap", 4),
+    ("st", 5),
+    ("egp", 8),
+    ("igp", 9),
+    ("pup", 12),
+    ("hmp", 20),
+    ("xns-idp", 22),
+    ("rdp", 27),
+    ("iso-tp4", 29),
+    ("dccp", 33),
+    ("xtp", 36),
+    ("ddp", 37),
+    ("idpr-cmtp", 38),
+    ("ipv6", 41),
+    ("ipv6-route", 43),
+    ("ipv6-frag", 44),
+    ("idrp", 45),
+    ("rsvp", 46),
+    ("gre", 47),
+    ("skip", 57),
+    ("ipv6-nonxt", 59),
+    ("ipv6-opts", 60),
+    ("rspf", 73),
+    ("vmtp", 81),
+    ("eigrp", 88),
+    ("ospf", 89),
+    ("ax.25", 93),
+    ("ipip", 94),
+    ("etherip", 97),
+    ("encap", 98),
+    ("pim", 103),
+    ("ipcomp", 108),
+    ("vrrp", 112),
+    ("l2tp", 115),
+    ("isis", 124),
+    ("fc", 133),
+    ("mpls-in-ip", 137),
+    ("manet", 138),
+    ("hip", 139),
+    ("shim6", 140),
+    ("wesp", 141),
+    ("rohc", 142),
+    ("ethernet", 143),
 ];
 
 pub(super) const TCP: u8 = 6;
@@ -103,7 +143,11 @@ pub(super) fn network(version: IpVersion, text: &str) -> Result<Network, String>
                     .map(u32::from)
                     .ok_or_else(|| format!("invalid mask `{}' specified", mask.unwrap_or("")))?,
             };
-            let address = dotted(address).ok_or_else(unknown)? & mask;
+            // Without a bit to look at, the address may be anything.
+            let address = match mask {
+                0 => 0,
+                mask => dotted(address).ok_or_else(unknown)? & mask,
+            };
             let address = Ipv4Addr::from(address);
             let text = if mask.leading_ones() + mask.trailing_zeros() >= 32 {
                 format!("{address}/{}", mask.leading_ones())
@@ -118,7 +162,10 @@ pub(super) fn network(version: IpVersion, text: &str) -> Result<Network, String>
         IpVersion::V6 => {
             let bits = bits(128)?.unwrap_or(128);
             let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            let address: Ipv6Addr = address.parse().map_err(|_| unknown())?;
+            let address: Ipv6Addr = match bits {
+                0 => Ipv6Addr::UNSPECIFIED,
+                _ => address.parse().map_err(|_| unknown())?,
+            };
             let address = Ipv6Addr::from(u128::from(address) & mask);
             Ok(Network {
                 text: format!("{address}/{bits}"),

@@ -153,6 +153,11 @@ impl Words {
         Some(word)
     }
 
+    /// The word read last.
+    pub(super) fn last(&self) -> String {
+        self.last.clone()
+    }
+
     /// Puts a word back, to be read next.
     pub(super) fn again(&mut self, word: String) {
         self.words.push_front(word);
@@ -213,7 +218,13 @@ impl Words {
         // Core options stand first in the tool's list, the extensions' after them.
         let core = |is: &dyn Fn(&str) -> bool| NAMES.iter().filter(|(n, _)| is(n)).map(|(_, l)| *l).collect::<Vec<_>>();
         let of_extension = |is: &dyn Fn(&str) -> bool| {
-            extensions.iter().filter(|o| is(o.name)).copied().collect::<Vec<_>>()
+            // An extension loaded again stands before its older self.
+            extensions
+                .iter()
+                .rev()
+                .filter(|o| is(o.name))
+                .copied()
+                .collect::<Vec<_>>()
         };
         let exact = (core(&|n| n == name), of_extension(&|n| n == name));
         let found = if exact.0.is_empty() && exact.1.is_empty() {

@@ -1,5 +1,7 @@
 //! Reads a restore input line by line, and commits each block where it ends.
 
+use std::collections::BTreeSet;
+
 use super::command::{self, Context, parameter};
 use super::dialect::{Dialect, Stop};
 use super::kernel::Kernel;
@@ -25,6 +27,7 @@ pub(super) fn restore(kernel: &mut Kernel, input: &str) -> Outcome {
         block: None,
         line: 0,
         warnings: String::new(),
+        declared: BTreeSet::new(),
     };
     let stop = reader.read(input).err();
     let (line, mut warnings) = (reader.line, reader.warnings);
@@ -42,6 +45,7 @@ struct Reader<'a> {
     block: Option<(Table, Block)>,
     line: usize,
     warnings: String,
+    declared: BTreeSet<String>,
 }
 
 impl Reader<'_> {
@@ -74,6 +78,7 @@ impl Reader<'_> {
         }
         if let Some(rest) = line.strip_prefix(':') {
             let (name, policy) = declaration(dialect, rest, self.line)?;
+            self.declared.insert(name.to_owned());
             return match block {
                 Block::Nft(block) => block.declare(self.line, name, policy, *table, dialect),
                 Block::Legacy(block) => block.declare(self.line, name, policy),
@@ -83,6 +88,7 @@ impl Reader<'_> {
             dialect,
             table: *table,
             sets: &self.kernel.sets,
+            declared: &self.declared,
         };
         let Some(command) = command::parse(context, split(line, self.line)?)? else {
             return Ok(());
@@ -104,12 +110,12 @@ impl Reader<'_> {
         let line = self.line;
         let name = tokens(rest)
             .next()
-            .ok_or_else(|| parameter(format!("{program}: line {line} table name invalid\n")))?;
+            .ok_or_else(|| parameter(format!("{program}: line {line} table name invalid")))?;
         let table: Table = name.parse().map_err(|_| {
             parameter(if dialect.is_legacy() {
-                format!("{program}: unable to initialize table '{name}'\n")
+                format!("{program}: unable to initialize table '{name}'")
             } else {
-                format!("{program}: line {line} table name '{name}' invalid\n")
+                format!("{program}: line {line} table name '{name}' invalid")
             })
         })?;
         let block = if dialect.is_legacy() {
@@ -162,13 +168,13 @@ fn declaration(dialect: Dialect, rest: &str, line: usize) -> Result<(&str, Optio
     let mut tokens = tokens(rest);
     let name = tokens
         .next()
-        .ok_or_else(|| parameter(format!("{program}: line {line} chain name invalid\n")))?;
+        .ok_or_else(|| parameter(format!("{program}: line {line} chain name invalid")))?;
     Ok((name, tokens.next()))
 }
 
 pub(super) fn no_policy(dialect: Dialect, line: usize) -> Stop {
     let program = dialect.restore_program();
-    parameter(format!("{program}: line {line} policy invalid\n"))
+    parameter(format!("{program}: line {line} policy invalid"))
 }
 
 /// Splits a line into words, its counters taken off.

@@ -1,5 +1,6 @@
 //! A match or target while its options are read, and what is kept of it.
 
+use super::dialect::Dialect;
 use super::extensions::{Opt, Spec};
 use super::getopt::LongOption;
 use super::values::{self, Kind, Named};
@@ -38,13 +39,6 @@ impl Loaded {
         Self {
             name,
             kind: Options::Kept(Vec::new()),
-        }
-    }
-
-    pub(super) fn spec(&self) -> Option<&'static Spec> {
-        match self.kind {
-            Options::Known(spec, _) => Some(spec),
-            Options::Kept(_) => None,
         }
     }
 
@@ -102,7 +96,7 @@ impl Loaded {
         inverted: bool,
         value: &str,
         second: Option<&str>,
-        version: IpVersion,
+        dialect: Dialect,
         protocol: Option<(u8, bool)>,
     ) -> Result<(), String> {
         let name = self.name;
@@ -132,7 +126,7 @@ impl Loaded {
         let named = Named {
             extension: name,
             option: opt.name,
-            version,
+            dialect,
             protocol,
         };
         if name == "multiport" && !matches!(protocol, Some((6 | 17 | 136 | 132 | 33, false))) {
@@ -184,6 +178,30 @@ impl Loaded {
             }
         }
         Ok(())
+    }
+
+    /// Whether nf_tables makes a plain comparison of ports of it.
+    pub(super) fn compares_ports(&self, version: IpVersion) -> bool {
+        matches!(self.name, "tcp" | "udp") && !self.text(version).is_empty()
+    }
+
+    /// nf_tables reads all comparisons of ports in a rule as those of one match: a later one replaces
+    /// the port of an earlier one, and a `!` stays whichever it came with.
+    pub(super) fn merge(&mut self, later: &Self) {
+        let (Options::Known(_, given), Options::Known(_, more)) = (&mut self.kind, &later.kind)
+        else {
+            return;
+        };
+        for (given, more) in given.iter_mut().zip(more) {
+            let Some(more) = more else {
+                continue;
+            };
+            let inverted = more.inverted || given.as_ref().is_some_and(|given| given.inverted);
+            *given = Some(Given {
+                inverted,
+                text: more.text.clone(),
+            });
+        }
     }
 
     /// Says only that something isn't the whole range of ports: nothing on nf_tables.

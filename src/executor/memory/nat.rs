@@ -1,12 +1,11 @@
 //! Values of the targets of table `nat`: addresses and ports to translate to.
 
-use super::general::number;
-use super::values::{Named, range_text};
+use super::values::{Named, port, range_text};
 use crate::IpVersion;
 
 fn port_protocol(named: Named<'_>) -> Result<(), String> {
     match named.protocol {
-        Some((6 | 17 | 33 | 132, _)) => Ok(()),
+        Some((1 | 6 | 17 | 33 | 132, _)) => Ok(()),
         _ => Err("Need TCP, UDP, SCTP or DCCP with port specification".to_owned()),
     }
 }
@@ -14,29 +13,28 @@ fn port_protocol(named: Named<'_>) -> Result<(), String> {
 /// `--to-ports`: a port or a range.
 pub(super) fn ports(named: Named<'_>, text: &str) -> Result<String, String> {
     port_protocol(named)?;
-    let one = |text: &str| {
-        number(text)
-            .and_then(|n| u16::try_from(n).ok())
-            .ok_or_else(|| format!("Port `{text}' not valid"))
-    };
-    let (low, high) = match text.split_once('-') {
-        Some((low, high)) => (one(low)?, one(high)?),
-        None => (one(text)?, one(text)?),
+    let one = |text: &str| port(text).map_err(|_| format!("Port `{text}' not valid"));
+    let (low, high, last) = match text.split_once('-') {
+        Some((low, high)) => (one(low)?, one(high)?, high),
+        None if text.contains(':') => {
+            return Err("Invalid port:port syntax - use dash".to_owned());
+        }
+        None => (one(text)?, one(text)?, text),
     };
     if low > high {
-        return Err(format!("Port range `{text}' funky"));
+        return Err(format!("Port range `{last}' funky"));
     }
     Ok(range_text((low, high)).replace(':', "-"))
 }
 
 /// `--to-destination` and `--to-source`: an address or a range, and ports.
 pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String> {
-    let is_address = |text: &str| match named.version {
+    let is_address = |text: &str| match named.dialect.version {
         IpVersion::V4 => text.parse::<std::net::Ipv4Addr>().is_ok(),
         IpVersion::V6 => text.parse::<std::net::Ipv6Addr>().is_ok(),
     };
     let bad = |text: &str| format!("Bad IP address \"{text}\"");
-    let (addresses, ports) = match named.version {
+    let (addresses, ports) = match named.dialect.version {
         IpVersion::V4 => match text.split_once(':') {
             Some((addresses, ports)) => (addresses, Some(ports)),
             None => (text, None),
@@ -61,7 +59,7 @@ pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String
         None => return Err(bad(addresses)),
     };
     if let Some(ports) = ports {
-        if named.version == IpVersion::V6 {
+        if named.dialect.version == IpVersion::V6 {
             saved = format!("[{saved}]");
         }
         saved.push(':');

@@ -20,11 +20,13 @@ pub(super) struct Rule {
     pub(super) target: Target,
 }
 
-/// An interface: its name may be `+` alone, which every packet has.
+/// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) inverted: bool,
+    /// Legacy keeps `+`, which every packet has, but doesn't save it.
+    pub(super) silent: bool,
 }
 
 /// A match or a target of an extension.
@@ -169,7 +171,7 @@ fn any(network: &str) -> bool {
 
 impl Interface {
     fn text(&self, option: &str) -> String {
-        if self.name.is_empty() || self.name == "+" && !self.inverted {
+        if self.name.is_empty() || self.silent {
             return String::new();
         }
         let not = if self.inverted { "! " } else { "" };

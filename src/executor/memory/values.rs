@@ -1,5 +1,6 @@
 //! How iptables reads and stores the values of extensions' options.
 
+use super::dialect::Dialect;
 use super::general::number;
 use super::{nat, quote};
 use crate::IpVersion;
@@ -10,6 +11,8 @@ pub(super) enum Kind {
     Flag,
     /// Free text: the least and the most bytes that are kept.
     Text(usize, usize),
+    /// The prefix of `NFLOG`, for which legacy has less room.
+    NflogPrefix,
     /// One port or a range; the whole range says nothing and isn't saved.
     Port,
     /// Up to 15 ports and ranges.
@@ -53,7 +56,7 @@ pub(super) enum Mark {
 pub(super) struct Named<'a> {
     pub(super) extension: &'a str,
     pub(super) option: &'a str,
-    pub(super) version: IpVersion,
+    pub(super) dialect: Dialect,
     pub(super) protocol: Option<(u8, bool)>,
 }
 
@@ -74,7 +77,7 @@ const SERVICES: &[(&str, u16)] = &[
     ("mysql", 3306),
 ];
 
-fn port(text: &str) -> Result<u16, String> {
+pub(super) fn port(text: &str) -> Result<u16, String> {
     number(text)
         .and_then(|n| u16::try_from(n).ok())
         .or_else(|| SERVICES.iter().find(|(name, _)| *name == text).map(|(_, port)| *port))
@@ -108,8 +111,13 @@ pub(super) fn normal(
     text: &str,
     second: Option<&str>,
 ) -> Result<Option<String>, String> {
+    let kind = match kind {
+        Kind::NflogPrefix if named.dialect.is_legacy() => Kind::Text(1, 63),
+        Kind::NflogPrefix => Kind::Text(1, 127),
+        kind => kind,
+    };
     let saved = match kind {
-        Kind::Flag => String::new(),
+        Kind::NflogPrefix | Kind::Flag => String::new(),
         Kind::Text(min, _) if text.len() < min => {
             return Err(format!(
                 "Argument must have a minimum length of {min} characters\n"
@@ -155,12 +163,12 @@ pub(super) fn normal(
             }
         },
         Kind::Set => format!("{text} {}", second.unwrap_or("")),
-        Kind::IcmpType => icmp_type(named.version, text)?,
+        Kind::IcmpType => icmp_type(named.dialect.version, text)?,
         Kind::LogLevel => match log_level(text)? {
             4 => return Ok(None),
             level => level.to_string(),
         },
-        Kind::RejectWith => reject_with(named.version, text)?,
+        Kind::RejectWith => reject_with(named.dialect.version, text)?,
         Kind::Nat => nat::destination(named, text)?,
         Kind::ToPorts => nat::ports(named, text)?,
         Kind::Word => text.to_owned(),

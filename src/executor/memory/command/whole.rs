@@ -1,10 +1,10 @@
 //! The commands themselves, and the checks of a line as a whole.
 
-use super::{Action, Command, MAX_NAME, Parser, VERDICTS, parameter, target_named};
+use super::{Action, Command, MAX_NAME, Parser, VERDICTS, parameter};
 use crate::executor::memory::dialect::Stop;
 use crate::executor::memory::general::{self, number};
 use crate::executor::memory::loaded::Loaded;
-use crate::executor::memory::rule::{Extension, Rule, Target};
+use crate::executor::memory::rule::{Extension, Interface, Rule, Target};
 use crate::{KernelChain, Table};
 
 impl Parser<'_> {
@@ -17,7 +17,7 @@ impl Parser<'_> {
         }
         let optional = matches!(letter, 'X' | 'F' | 'Z' | 'L' | 'S');
         if letter == 'N' {
-            check_new_name(value.as_deref().unwrap_or(""))?;
+            self.check_new_name(value.as_deref().unwrap_or(""))?;
         }
         self.chain = match value {
             None if optional => self.words.value(),
@@ -169,12 +169,16 @@ impl Parser<'_> {
             name: loaded.name,
             text: loaded.text(version),
         };
-        self.rule.matches = self
-            .matches
-            .iter()
-            .filter(|loaded| legacy || !loaded.says_nothing())
-            .map(extension)
-            .collect();
+        if !legacy {
+            self.merge_matches();
+            for interface in [&mut self.rule.input, &mut self.rule.output] {
+                // nf_tables keeps nothing of an interface that every packet has.
+                if interface.name == "+" && !interface.inverted {
+                    *interface = Interface::default();
+                }
+            }
+        }
+        self.rule.matches = self.matches.iter().map(extension).collect();
         if let Some(target) = &self.target {
             self.rule.target = Target::Extension(extension(target));
         }
@@ -203,6 +207,23 @@ impl Parser<'_> {
         Ok(rules)
     }
 
+    /// Matches as nf_tables keeps them.
+    fn merge_matches(&mut self) {
+        let version = self.context.dialect.version;
+        self.matches.retain(|loaded| !loaded.says_nothing());
+        let mut merged: Vec<Loaded> = Vec::with_capacity(self.matches.len());
+        for loaded in self.matches.drain(..) {
+            let native = loaded.compares_ports(version);
+            match merged.iter_mut().find(|other| {
+                native && other.name == loaded.name && other.compares_ports(version)
+            }) {
+                Some(other) => other.merge(&loaded),
+                None => merged.push(loaded),
+            }
+        }
+        self.matches = merged;
+    }
+
     fn addresses(
         &self,
         letter: char,
@@ -223,26 +244,26 @@ impl Parser<'_> {
             })
             .collect()
     }
-}
 
-/// `-N` refuses more names than a declaration does.
-fn check_new_name(name: &str) -> Result<(), Stop> {
-    if name.len() > MAX_NAME {
-        return Err(parameter(format!(
-            "chain name `{name}' too long (must be under {} chars)",
-            MAX_NAME + 1
-        )));
+    /// `-N` refuses more names than a declaration does.
+    fn check_new_name(&self, name: &str) -> Result<(), Stop> {
+        if name.len() > MAX_NAME {
+            return Err(parameter(format!(
+                "chain name `{name}' too long (must be under {} chars)",
+                MAX_NAME + 1
+            )));
+        }
+        if let Some(lead) = name.chars().next().filter(|c| matches!(c, '-' | '!')) {
+            return Err(parameter(format!(
+                "chain name not allowed to start with `{lead}'"
+            )));
+        }
+        if VERDICTS.contains(&name) || self.target_named(name).is_some() {
+            return Err(parameter("chain name may not clash with target name"));
+        }
+        if name.contains(|c: char| c.is_ascii_whitespace() || c == '\u{b}') {
+            return Err(parameter(format!("Invalid chain name `{name}'")));
+        }
+        Ok(())
     }
-    if let Some(lead) = name.chars().next().filter(|c| matches!(c, '-' | '!')) {
-        return Err(parameter(format!(
-            "chain name not allowed to start with `{lead}'"
-        )));
-    }
-    if VERDICTS.contains(&name) || target_named(name).is_some() {
-        return Err(parameter("chain name may not clash with target name"));
-    }
-    if name.contains(|c: char| c.is_ascii_whitespace() || c == '\u{b}') {
-        return Err(parameter(format!("Invalid chain name `{name}'")));
-    }
-    Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) enum Operation {
     Policy(String, Option<bool>),
     Rename {
         from: String,
-        in_kernel: bool,
+        has_handle: bool,
         to: String,
     },
     /// Empties a chain, or all.
@@ -129,6 +129,8 @@ struct Batch {
     /// Look at the whole table after each new rule.
     careful: bool,
     needs_validation: bool,
+    /// Rules that took the place of others, by the old rule's number.
+    replaced: HashMap<u64, u64>,
     /// Rules of this batch, by the number that the tool gave them.
     added: HashMap<u64, u64>,
     renames: Vec<(String, String)>,
@@ -144,6 +146,7 @@ impl Batch {
             dialect,
             careful,
             needs_validation: false,
+            replaced: HashMap::new(),
             added: HashMap::new(),
             renames: Vec::new(),
         }
@@ -171,6 +174,10 @@ impl Batch {
 
     fn operation(&mut self, operation: &Operation) -> Result<(), Errno> {
         match operation {
+            // A chain that is there keeps its rules, and gets the policy that comes with the message.
+            Operation::AddKernelChain(hook) if self.chains.has(hook.name()) => {
+                self.chains.set_policy(hook.name(), false);
+            }
             Operation::AddKernelChain(hook) => self.chains.add_kernel_chain(*hook),
             Operation::AddChain(name) => {
                 if self.chains.has(name) {
@@ -198,15 +205,16 @@ impl Batch {
             }
             Operation::Rename {
                 from,
-                in_kernel,
+                has_handle,
                 to,
             } => {
-                if !in_kernel || !self.chains.has(from) {
+                if !has_handle || !self.chains.has(from) {
                     return Err(Errno::Missing);
                 }
                 if self.chains.has(to) || self.renames.iter().any(|(_, other)| other == to) {
                     return Err(Errno::Exists);
                 }
+                // The last name given to a chain is the one that stays.
                 self.renames.push((from.clone(), to.clone()));
             }
             Operation::Flush(Some(name)) => {
@@ -245,6 +253,9 @@ impl Batch {
                 self.fits(chain, rule)?;
                 self.kill(chain, at)?;
                 self.add(chain, at + 1, *id, rule)?;
+                if let (Reference::Handle(old), Some(new)) = (old, self.added.get(id)) {
+                    self.replaced.insert(*old, *new);
+                }
             }
             Operation::Delete { chain, rule } => {
                 let at = self.place(chain, *rule)?;
@@ -257,7 +268,7 @@ impl Batch {
     /// Where the rule stands, dead or alive.
     fn place(&self, chain: &str, reference: Reference) -> Result<usize, Errno> {
         let id = match reference {
-            Reference::Handle(id) => Some(id),
+            Reference::Handle(id) => Some(self.replaced.get(&id).copied().unwrap_or(id)),
             Reference::InBatch(id) => self.added.get(&id).copied(),
         };
         let entries = &self.chains.get(chain).ok_or(Errno::Missing)?.entries;
@@ -305,8 +316,10 @@ impl Batch {
 
     fn commit(mut self) -> Chains {
         self.chains.bury_all();
-        for (from, to) in &self.renames {
-            self.chains.rename(from, to);
+        for (at, (from, to)) in self.renames.iter().enumerate() {
+            if !self.renames[at + 1..].iter().any(|(later, _)| later == from) {
+                self.chains.rename(from, to);
+            }
         }
         self.chains
     }

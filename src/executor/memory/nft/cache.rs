@@ -26,8 +26,8 @@ pub(super) struct CachedRule {
 pub(super) struct CachedChain {
     pub(super) hook: Option<KernelChain>,
     pub(super) drops: bool,
-    /// The chain is in the kernel: without that it has no handle.
-    pub(super) in_kernel: bool,
+    /// The handle that the kernel gave the chain is known.
+    pub(super) has_handle: bool,
     pub(super) rules: Vec<CachedRule>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Cache<'a> {
             let chain = CachedChain {
                 hook: chain.hook,
                 drops: chain.drops,
-                in_kernel: true,
+                has_handle: true,
                 rules,
             };
             self.changed.insert(name.to_owned(), Some(chain));
@@ -92,7 +92,7 @@ impl<'a> Cache<'a> {
         let chain = CachedChain {
             hook,
             drops: false,
-            in_kernel: false,
+            has_handle: false,
             rules: Vec::new(),
         };
         self.changed.insert(name.to_owned(), Some(chain));

@@ -68,8 +68,9 @@ impl<'a> Preparation<'a> {
     }
 
     fn declare(&mut self, name: &str) {
-        if self.cache.has(name) {
-            // The cache keeps the rules: a later line may still find them.
+        if let Some(chain) = self.cache.get(name) {
+            // The tool forgets the chain's handle, not its rules: a later line may still find them.
+            chain.has_handle = false;
             self.send(Operation::Flush(Some(name.to_owned())));
         } else {
             self.cache.add(name, None);
@@ -100,7 +101,8 @@ impl<'a> Preparation<'a> {
             Action::DeleteChain => self.delete_chains(chain),
             Action::Rename(to) => self.rename(name, &to),
             Action::Flush => self.flush(chain),
-            Action::Zero | Action::List => match chain {
+            Action::Zero => self.zero(chain),
+            Action::List => match chain {
                 Some(name) if !self.cache.has(name) && self.kernel_chain(name).is_none() => {
                     Err(NO_CHAIN)
                 }
@@ -261,6 +263,23 @@ impl<'a> Preparation<'a> {
         Ok(())
     }
 
+    /// A kernel chain's counters are set by a message that carries its policy, as the cache has it: a
+    /// policy that the block has set before is undone.
+    fn zero(&mut self, chain: Option<&str>) -> Done {
+        let names = match chain {
+            Some(name) => vec![name.to_owned()],
+            None => self.cache.names(),
+        };
+        for name in names {
+            let held = self.cache.get(&name).ok_or(NO_CHAIN)?;
+            if held.hook.is_some() {
+                let drops = held.drops;
+                self.send(Operation::Policy(name, Some(drops)));
+            }
+        }
+        Ok(())
+    }
+
     fn create(&mut self, name: &str) -> Done {
         if self.cache.has(name) || self.kernel_chain(name).is_some() {
             return Err("Chain already exists");
@@ -292,10 +311,10 @@ impl<'a> Preparation<'a> {
         if self.cache.has(to) || self.kernel_chain(to).is_some() {
             return Err("File exists");
         }
-        let in_kernel = self.cache.get(from).ok_or(NO_CHAIN)?.in_kernel;
+        let has_handle = self.cache.get(from).ok_or(NO_CHAIN)?.has_handle;
         self.send(Operation::Rename {
             from: from.to_owned(),
-            in_kernel,
+            has_handle,
             to: to.to_owned(),
         });
         Ok(())
