@@ -262,6 +262,22 @@ pub const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "every protocol is another thing than no protocol on legacy with IPv6",
+        &[
+            "*filter\n:z - [0:0]\n-A z -p all -j ACCEPT\n-A z -g z\nCOMMIT\n",
+            "*filter\n-D z -j ACCEPT\nCOMMIT\n",
+            "*filter\n-D z -p all -g z\nCOMMIT\n",
+            "*filter\n:z - [0:0]\n-A z -p all -j ACCEPT\n-A z -j z\n-A INPUT -j z\nCOMMIT\n",
+        ],
+    ),
+    (
+        "a warning stands before the error of the same line",
+        &[
+            "*filter\n-A INPUT -p ah -p tcp\nCOMMIT\n",
+            "*filter\n-A INPUT ! -p ah -i a/b -m nosuch\nCOMMIT\n",
+        ],
+    ),
+    (
         "text is stored as far as there is room",
         &[
             "*filter\n-A INPUT -j LOG --log-prefix ppppppppppppppppppppppppppppppp\nCOMMIT\n",

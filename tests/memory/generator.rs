@@ -138,7 +138,12 @@ const TARGETS: [&str; 30] = [
     "-j NFQUEUE --queue-num 3",
 ];
 
-const HOSTILE: [&str; 74] = [
+const HOSTILE: [&str; 79] = [
+    "-i a/b",
+    "-o \"a b\" -m nosuch",
+    "-p ah -j ACCEPT",
+    "-p ipv6-route",
+    "-p esp -p ah",
     "--in-interface=eth0",
     "-ptcp -ieth0",
     "-jACCEPT",

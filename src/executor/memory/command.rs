@@ -28,8 +28,6 @@ pub(super) struct Command {
     pub(super) chain: Option<String>,
     /// One, or one for each pair of addresses in lists.
     pub(super) rules: Vec<Rule>,
-    /// Warnings on standard error.
-    pub(super) warnings: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,15 +58,20 @@ pub(super) struct Context<'a> {
     pub(super) declared: &'a BTreeSet<String>,
 }
 
-/// Reads a line's words; `None` for one that is skipped without a word (`-6` for IPv4).
-pub(super) fn parse(context: Context<'_>, words: Vec<String>) -> Result<Option<Command>, Stop> {
+/// Reads a line's words; `None` for one that is skipped without a word (`-6` for IPv4). What the tool
+/// says on standard error without stopping goes to `warnings`.
+pub(super) fn parse(
+    context: Context<'_>,
+    words: Vec<String>,
+    warnings: &mut String,
+) -> Result<Option<Command>, Stop> {
     if words.iter().any(|word| word.len() > MAX_WORD) {
         return Err(parameter("Parameter too long!"));
     }
     if words.len() > MAX_WORDS {
         return Err(parameter("Parser cannot handle more arguments"));
     }
-    let mut parser = Parser::new(context, words);
+    let mut parser = Parser::new(context, words, warnings);
     while parser.step()? {
         if parser.skip {
             return Ok(None);
@@ -97,12 +100,12 @@ struct Parser<'a> {
     matches: Vec<Loaded>,
     target: Option<Loaded>,
     loaded: Vec<LongOption>,
-    warnings: String,
+    warnings: &'a mut String,
     skip: bool,
 }
 
 impl<'a> Parser<'a> {
-    fn new(context: Context<'a>, words: Vec<String>) -> Self {
+    fn new(context: Context<'a>, words: Vec<String>, warnings: &'a mut String) -> Self {
         Self {
             context,
             words: Words::new(words),
@@ -117,7 +120,7 @@ impl<'a> Parser<'a> {
             matches: Vec::new(),
             target: None,
             loaded: Vec::new(),
-            warnings: String::new(),
+            warnings,
             skip: false,
         }
     }
@@ -330,11 +333,22 @@ impl<'a> Parser<'a> {
 
     fn protocol(&mut self, text: &str) -> Result<(), Stop> {
         self.once('p', true)?;
-        let number = general::protocol(&text.to_ascii_lowercase()).map_err(Stop::Parameter)?;
+        let name = text.to_ascii_lowercase();
+        let number = general::protocol(&name).map_err(Stop::Parameter)?;
         if number == 0 && self.inverted {
             return Err(parameter("rule would never match protocol"));
         }
         self.rule.protocol = (number != 0).then_some((number, self.inverted));
+        let dialect = self.context.dialect;
+        if dialect.version == IpVersion::V6 {
+            self.rule.any_protocol = number == 0 && dialect.is_legacy();
+            // IPv6 has headers of its own for these.
+            if matches!(number, 43 | 44 | 51 | 60) && !self.inverted {
+                self.warnings.push_str(&format!(
+                    "Warning: never matched protocol: {name}. use extension match instead.\n"
+                ));
+            }
+        }
         Ok(())
     }
 

@@ -90,10 +90,9 @@ impl Reader<'_> {
             sets: &self.kernel.sets,
             declared: &self.declared,
         };
-        let Some(command) = command::parse(context, split(line, self.line)?)? else {
+        let Some(command) = command::parse(context, split(line, self.line)?, &mut self.warnings)? else {
             return Ok(());
         };
-        self.warnings.push_str(&command.warnings);
         match block {
             Block::Nft(block) => block.push(self.line, command),
             Block::Legacy(block) => {

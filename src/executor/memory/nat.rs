@@ -41,6 +41,11 @@ pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String
         },
         IpVersion::V6 => match text.strip_prefix('[').and_then(|t| t.split_once(']')) {
             Some((addresses, rest)) => (addresses, rest.strip_prefix(':')),
+            // A single colon can't be an address's.
+            None if text.matches(':').count() == 1 => match text.split_once(':') {
+                Some((addresses, ports)) => (addresses, Some(ports)),
+                None => (text, None),
+            },
             None => (text, None),
         },
     };
@@ -59,7 +64,7 @@ pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String
         None => return Err(bad(addresses)),
     };
     if let Some(ports) = ports {
-        if named.dialect.version == IpVersion::V6 {
+        if named.dialect.version == IpVersion::V6 && !saved.is_empty() {
             saved = format!("[{saved}]");
         }
         saved.push(':');

@@ -15,19 +15,32 @@ pub(super) struct Rule {
     pub(super) output: Interface,
     /// Number, and whether every other one is meant.
     pub(super) protocol: Option<(u8, bool)>,
+    /// Legacy keeps that `-p all` was given, for IPv6; it isn't saved.
+    pub(super) any_protocol: bool,
     pub(super) fragment: String,
     pub(super) matches: Vec<Extension>,
     pub(super) target: Target,
 }
 
 /// An interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) inverted: bool,
     /// Legacy keeps `+`, which every packet has, but doesn't save it.
     pub(super) silent: bool,
 }
+
+/// What isn't saved isn't compared either.
+impl PartialEq for Interface {
+    fn eq(&self, other: &Self) -> bool {
+        let name = |interface: &Self| (!interface.silent).then(|| interface.name.clone());
+        self.inverted == other.inverted
+            && name(self).unwrap_or_default() == name(other).unwrap_or_default()
+    }
+}
+
+impl Eq for Interface {}
 
 /// A match or a target of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +83,16 @@ impl Rule {
         matches!(self.target, Target::Verdict(_))
             && self.matches.is_empty()
             && self.protocol.is_none()
-            && self.input == Interface::default()
-            && self.output == Interface::default()
-            && [&self.source, &self.destination, &self.fragment]
-                .iter()
-                .all(|text| text.is_empty())
+            && !self.any_protocol
+            && [
+                &self.source,
+                &self.destination,
+                &self.fragment,
+                &self.input.name,
+                &self.output.name,
+            ]
+            .iter()
+            .all(|text| text.is_empty())
     }
 
     /// Whether the kernel refuses the rule in this table, whatever leads to it.

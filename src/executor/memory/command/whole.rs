@@ -106,7 +106,6 @@ impl Parser<'_> {
             action,
             chain: self.chain,
             rules,
-            warnings: self.warnings,
         })
     }
 
