@@ -4,13 +4,14 @@
 //! `IPTABLES_UPDATER_DIFFERENTIAL_CASES` sets the number of random cases for IPv4 on each back end (500
 //! if unset; IPv6 runs a fifth of it), `IPTABLES_UPDATER_DIFFERENTIAL_SEED` where they start.
 
-mod common;
 #[path = "memory/cases.rs"]
 mod cases;
+mod common;
 #[path = "memory/generator.rs"]
 mod generator;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::Command;
 
 use common::{KERNELS, Kernel, each_kernel, in_namespace, some_kernels};
@@ -96,7 +97,12 @@ impl Pair {
             let (real, simulated) = (self.real.save(*table), self.simulated.save_text(*table));
             let (real, simulated) = (without_notes(&real), without_notes(&simulated));
             if real != simulated {
-                let _ = write!(report, "real {}\nsimulated {}\n", real.join("\n"), simulated.join("\n"));
+                let _ = write!(
+                    report,
+                    "real {}\nsimulated {}\n",
+                    real.join("\n"),
+                    simulated.join("\n")
+                );
             }
         }
         if report.is_empty() {
@@ -126,7 +132,10 @@ impl Pair {
 
 /// A saved table without its comments.
 fn without_notes(saved: &str) -> Vec<&str> {
-    saved.lines().filter(|line| !line.starts_with('#')).collect()
+    saved
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect()
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {
@@ -146,12 +155,21 @@ fn case(pair: &mut Pair, seed: u64) -> Result<(), Difference> {
         let before: String = Table::ALL[..3]
             .iter()
             .map(|table| pair.simulated.save_text(*table))
-            .filter(|text| input.lines().any(|line| line.starts_with('*') && text.contains(&format!("\n{line}\n"))))
+            .filter(|text| {
+                input
+                    .lines()
+                    .any(|line| line.starts_with('*') && text.contains(&format!("\n{line}\n")))
+            })
             .collect();
         let before = without_notes(&before).join("\n");
-        let shown: String = input.lines().map(|line| format!("{line:.200}\n")).collect();
+        let mut shown = String::new();
+        for line in input.lines() {
+            let _ = writeln!(shown, "{line:.200}");
+        }
         pair.step(&input).map_err(|difference| {
-            difference.told(&format!("before:\n{before}\n--- step {step} of seed {seed}\n{shown}"))
+            difference.told(&format!(
+                "before:\n{before}\n--- step {step} of seed {seed}\n{shown}"
+            ))
         })?;
     }
     pair.reset()
@@ -160,7 +178,8 @@ fn case(pair: &mut Pair, seed: u64) -> Result<(), Difference> {
 
 fn random_inputs(test: &str, kernel: Kernel, cases: u64) {
     let first = from_environment("IPTABLES_UPDATER_DIFFERENTIAL_SEED", 1) * 1_000_000;
-    let show = usize::try_from(from_environment("IPTABLES_UPDATER_DIFFERENTIAL_SHOW", 3)).expect("small");
+    let show =
+        usize::try_from(from_environment("IPTABLES_UPDATER_DIFFERENTIAL_SHOW", 3)).expect("small");
     some_kernels(test, &[kernel], |kernel| {
         let mut next = first;
         let mut differences = Vec::new();
@@ -185,7 +204,8 @@ fn random_inputs(test: &str, kernel: Kernel, cases: u64) {
             }
             steps = [steps[0] + counted[0], steps[1] + counted[1]];
         }
-        println!(
+        let _ = writeln!(
+            std::io::stderr(),
             "{kernel:?}: {} cases, {} restores, {} of them accepted, {crashes} crashes of the real tool",
             next - first,
             steps[0],
@@ -231,12 +251,20 @@ fn number_of_cases() -> u64 {
 
 #[test]
 fn random_inputs_have_the_same_effect_on_nf_tables() {
-    random_inputs("random_inputs_have_the_same_effect_on_nf_tables", KERNELS[0], number_of_cases());
+    random_inputs(
+        "random_inputs_have_the_same_effect_on_nf_tables",
+        KERNELS[0],
+        number_of_cases(),
+    );
 }
 
 #[test]
 fn random_inputs_have_the_same_effect_on_legacy() {
-    random_inputs("random_inputs_have_the_same_effect_on_legacy", KERNELS[1], number_of_cases());
+    random_inputs(
+        "random_inputs_have_the_same_effect_on_legacy",
+        KERNELS[1],
+        number_of_cases(),
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod journal;
 mod kernel;
 mod legacy;
 mod loaded;
+mod names;
 mod nat;
 mod nft;
 mod other;
@@ -29,7 +30,7 @@ pub use journal::{Call, Entry};
 pub use other::{OtherProgram, SavedTable};
 
 use dialect::Dialect;
-use fault::{Awaits, Faults};
+use fault::{Awaits, Faults, words};
 
 /// The tables of one network namespace, simulated: behaves as `iptables-restore --noflush` and
 /// `iptables-save` of iptables 1.8.9 do, on either back end.
@@ -195,12 +196,12 @@ impl Executor for MemoryExecutor {
     fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError> {
         let mut shared = self.shared();
         let outcome = match shared.faults.due(Awaits::Restore, self.dialect) {
-            Some(Fault::Fails(class)) => fault::restore(class, self.dialect, input),
-            Some(Fault::Hangs) => fault::killed(Exit::TimedOut),
-            Some(Fault::KilledBeforeCommit) => fault::killed(Exit::Signal(9)),
+            Some(Fault::Fails(class)) => words::restore(class, self.dialect, input),
+            Some(Fault::Hangs) => words::killed(Exit::TimedOut),
+            Some(Fault::KilledBeforeCommit) => words::killed(Exit::Signal(9)),
             Some(late @ (Fault::HangsAfterCommit | Fault::KilledAfterCommit)) => {
                 input::restore(&mut shared.kernel, input);
-                fault::killed(if late == Fault::HangsAfterCommit {
+                words::killed(if late == Fault::HangsAfterCommit {
                     Exit::TimedOut
                 } else {
                     Exit::Signal(9)
@@ -220,12 +221,12 @@ impl Executor for MemoryExecutor {
         let fault = shared.faults.due(Awaits::Save, self.dialect);
         let whole = || Outcome::success(save::table(&shared.kernel, table));
         let outcome = match fault {
-            Some(Fault::Fails(class)) => fault::save(class, self.dialect, table),
-            Some(Fault::Hangs | Fault::HangsAfterCommit) => fault::killed(Exit::TimedOut),
+            Some(Fault::Fails(class)) => words::save(class, self.dialect, table),
+            Some(Fault::Hangs | Fault::HangsAfterCommit) => words::killed(Exit::TimedOut),
             Some(Fault::KilledBeforeCommit | Fault::KilledAfterCommit) => {
-                fault::killed(Exit::Signal(9))
+                words::killed(Exit::Signal(9))
             }
-            Some(Fault::SaveTruncated) => fault::truncated(whole()),
+            Some(Fault::SaveTruncated) => words::truncated(whole()),
             None => whole(),
         };
         shared.journal.push(Entry {

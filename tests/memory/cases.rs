@@ -37,7 +37,11 @@ pub const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "zeroing a kernel chain needs the chain on nf_tables",
-        &["*filter\n-Z INPUT\nCOMMIT\n", "*filter\n:INPUT - [0:0]\nCOMMIT\n", "*filter\n-Z INPUT\nCOMMIT\n"],
+        &[
+            "*filter\n-Z INPUT\nCOMMIT\n",
+            "*filter\n:INPUT - [0:0]\nCOMMIT\n",
+            "*filter\n-Z INPUT\nCOMMIT\n",
+        ],
     ),
     (
         "zeroing undoes a policy of the same block on nf_tables",
@@ -156,7 +160,9 @@ pub const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "a report that is too long is cut",
-        &["*filter\n:a-chain-with-a-name-of-28-byt - [0:0]\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A INPUT -j MASQUERADE\nCOMMIT\n"],
+        &[
+            "*filter\n:a-chain-with-a-name-of-28-byt - [0:0]\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A a-chain-with-a-name-of-28-byt -j MASQUERADE\n-A INPUT -j MASQUERADE\nCOMMIT\n",
+        ],
     ),
     (
         "on legacy what stands after a rule for every packet isn't looked at",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use iptables_updater::{IpVersion, MemoryExecutor, Table};
 
-/// SplitMix64: the same inputs for the same seed, everywhere.
+/// The numbers of `SplitMix64`: the same inputs for the same seed, everywhere.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -348,7 +348,9 @@ impl Generator<'_> {
                 self.command(table, &mut declared, hostile)
             };
             // iptables-nft uses freed memory when a block replaces a rule that it has itself written.
-            let replaces = line.strip_prefix("-R ").and_then(|rest| rest.split(' ').next());
+            let replaces = line
+                .strip_prefix("-R ")
+                .and_then(|rest| rest.split(' ').next());
             if replaces.is_some_and(|chain| touched.contains(chain)) {
                 continue;
             }
@@ -366,7 +368,9 @@ impl Generator<'_> {
         self.now.as_other_program(|other| {
             let saved = Table::ALL.map(|table| other.save(table));
             let outcome = other.restore(&format!("{input}COMMIT\n"));
-            saved.iter().for_each(|saved| other.put_back(saved));
+            for saved in &saved {
+                other.put_back(saved);
+            }
             outcome.exit.is_success()
         })
     }
@@ -380,7 +384,8 @@ impl Generator<'_> {
             0 => format!("-A C1 -m comment --comment {} -j ACCEPT", "k".repeat(long)),
             1 => {
                 let words = 40 + self.random.below(4);
-                format!("-A C1 {}-j ACCEPT", "-m comment --comment x ".repeat(words)) + &" -m".repeat(words)
+                format!("-A C1 {}-j ACCEPT", "-m comment --comment x ".repeat(words))
+                    + &" -m".repeat(words)
             }
             2 => {
                 let words = 122 + self.random.below(4);
@@ -390,7 +395,10 @@ impl Generator<'_> {
                 let blanks = 10_210 + self.random.below(40);
                 format!("-A C1 {}-j RETURN", " ".repeat(blanks))
             }
-            _ => format!("-A C1 -j LOG --log-prefix {}", "p".repeat(26 + self.random.below(6))),
+            _ => format!(
+                "-A C1 -j LOG --log-prefix {}",
+                "p".repeat(26 + self.random.below(6))
+            ),
         }
     }
 
@@ -436,9 +444,16 @@ impl Generator<'_> {
         let chain = self.chain(table, declared);
         match self.random.below(100) {
             0..=44 => {
-                let counters = if self.random.chance(3) { "[5:600] " } else { "" };
+                let counters = if self.random.chance(3) {
+                    "[5:600] "
+                } else {
+                    ""
+                };
                 let verb = self.random.of(&["-A", "-A", "-A", "-A", "--append"]);
-                format!("{counters}{verb} {chain} {}", self.rule(table, declared, hostile))
+                format!(
+                    "{counters}{verb} {chain} {}",
+                    self.rule(table, declared, hostile)
+                )
             }
             45..=56 => {
                 let number = match self.random.below(4) {
@@ -459,7 +474,10 @@ impl Generator<'_> {
             70..=73 => format!("-D {chain} {}", 1 + self.random.below(3)),
             74..=78 => {
                 let number = 1 + self.random.below(3);
-                format!("-R {chain} {number} {}", self.rule(table, declared, hostile))
+                format!(
+                    "-R {chain} {number} {}",
+                    self.rule(table, declared, hostile)
+                )
             }
             79..=82 => format!("-F {chain}"),
             83 => self.random.of(&["-F", "-X", "-Z"]).to_owned(),

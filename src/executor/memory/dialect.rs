@@ -128,9 +128,10 @@ impl Dialect {
             Stop::Kernel(refusals) => {
                 Outcome::failure(4, format!("{version}: {}\n", report(refusals)))
             }
-            Stop::NoCommit => {
-                Outcome::failure(1, format!("{program}: COMMIT expected at line {}\n", line + 1))
-            }
+            Stop::NoCommit => Outcome::failure(
+                1,
+                format!("{program}: COMMIT expected at line {}\n", line + 1),
+            ),
             Stop::Information(text) => Outcome::success(text.clone()),
         }
     }
@@ -163,4 +164,51 @@ fn report(refusals: &[Refusal]) -> String {
         }
     }
     kept + &cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stderr(backend: Backend, version: IpVersion, stop: &Stop, line: usize) -> String {
+        let outcome = Dialect { version, backend }.word(stop, line);
+        String::from_utf8(outcome.stderr).unwrap()
+    }
+
+    #[test]
+    fn each_back_end_has_its_own_words() {
+        let missing = Stop::Parameter("Chain 'x' does not exist".to_owned());
+        assert_eq!(
+            stderr(Backend::NfTables, IpVersion::V4, &missing, 5),
+            "iptables-nft-restore v1.8.9 (nf_tables): Chain 'x' does not exist\nError occurred at line: 5\nTry `iptables-nft-restore -h' or 'iptables-nft-restore --help' for more information.\n"
+        );
+        let failed = Stop::Failed {
+            line: 3,
+            reason: "Chain already exists",
+        };
+        for (backend, text) in [
+            (
+                Backend::NfTables,
+                "ip6tables-nft-restore: line 3 failed: Chain already exists.\n",
+            ),
+            (Backend::Legacy, "ip6tables-restore: line 3 failed\n"),
+        ] {
+            assert_eq!(stderr(backend, IpVersion::V6, &failed, 9), text);
+        }
+    }
+
+    #[test]
+    fn a_long_report_is_cut_where_its_buffer_ends() {
+        let refusal = |line, object: &str| Refusal {
+            line,
+            operation: "RULE_APPEND",
+            errno: Errno::Invalid,
+            object: object.to_owned(),
+        };
+        let long = vec![refusal(1, &"x".repeat(500)); 3];
+        assert_eq!(report(&long).len(), REPORT - 1);
+        let mut then_short = long.clone();
+        then_short.push(refusal(2, "y"));
+        assert!(report(&then_short).ends_with("(Invalid argument): y"));
+    }
 }

@@ -119,7 +119,7 @@ pub(super) struct LongOption {
 /// A line's words, read from left to right.
 #[derive(Debug)]
 pub(super) struct Words {
-    words: std::collections::VecDeque<String>,
+    rest: std::collections::VecDeque<String>,
     /// Letters of a bundle not read yet, and the bundle.
     bundle: Option<(String, String)>,
     /// The word read last and the one before: a message shows the latter when a bundle isn't read
@@ -131,7 +131,7 @@ pub(super) struct Words {
 impl Words {
     pub(super) fn new(words: impl IntoIterator<Item = String>) -> Self {
         Self {
-            words: words.into_iter().collect(),
+            rest: words.into_iter().collect(),
             bundle: None,
             last: String::new(),
             before: String::new(),
@@ -140,7 +140,7 @@ impl Words {
 
     /// Takes the next word if it looks like a value: neither an option nor `!`.
     pub(super) fn value(&mut self) -> Option<String> {
-        if self.bundle.is_some() || self.words.front()?.starts_with(['-', '!']) {
+        if self.bundle.is_some() || self.rest.front()?.starts_with(['-', '!']) {
             return None;
         }
         self.any()
@@ -148,7 +148,7 @@ impl Words {
 
     /// Takes the next word whatever it is.
     pub(super) fn any(&mut self) -> Option<String> {
-        let word = self.words.pop_front()?;
+        let word = self.rest.pop_front()?;
         self.before = std::mem::replace(&mut self.last, word.clone());
         Some(word)
     }
@@ -160,7 +160,7 @@ impl Words {
 
     /// Puts a word back, to be read next.
     pub(super) fn again(&mut self, word: String) {
-        self.words.push_front(word);
+        self.rest.push_front(word);
     }
 
     /// The next item. With `open`, the options of an extension that isn't known here may follow: then
@@ -190,9 +190,18 @@ impl Words {
         let mut chars = letters.chars();
         let letter = chars.next().unwrap_or('?');
         let rest = chars.as_str().to_owned();
-        let Some((_, takes)) = LETTERS.iter().find(|(known, _)| *known == letter && letter != '0')
+        let Some((_, takes)) = LETTERS
+            .iter()
+            .find(|(known, _)| *known == letter && letter != '0')
         else {
-            return Item::Unknown { word: whole.clone(), shown: if rest.is_empty() { whole } else { self.before.clone() } };
+            return Item::Unknown {
+                word: whole.clone(),
+                shown: if rest.is_empty() {
+                    whole
+                } else {
+                    self.before.clone()
+                },
+            };
         };
         match takes {
             Takes::Nothing => {
@@ -216,7 +225,13 @@ impl Words {
             None => (long, None),
         };
         // Core options stand first in the tool's list, the extensions' after them.
-        let core = |is: &dyn Fn(&str) -> bool| NAMES.iter().filter(|(n, _)| is(n)).map(|(_, l)| *l).collect::<Vec<_>>();
+        let core = |is: &dyn Fn(&str) -> bool| {
+            NAMES
+                .iter()
+                .filter(|(n, _)| is(n))
+                .map(|(_, l)| *l)
+                .collect::<Vec<_>>()
+        };
         let of_extension = |is: &dyn Fn(&str) -> bool| {
             // An extension loaded again stands before its older self.
             extensions
@@ -269,5 +284,64 @@ fn unknown(word: &str) -> Item {
     Item::Unknown {
         word: word.to_owned(),
         shown: word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(line: &str, extensions: &[LongOption], open: bool) -> Vec<Item> {
+        let mut words = Words::new(line.split(' ').map(str::to_owned));
+        std::iter::from_fn(|| words.next(extensions, open)).collect()
+    }
+
+    fn value(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn letters_are_bundled_and_values_attached() {
+        let expected = [
+            Item::Core('f', None),
+            Item::Core('j', value("DROP")),
+            Item::Core('F', None),
+            Item::Word("C1".to_owned()),
+            Item::Core('F', value("C1")),
+            Item::NoValue("-m".to_owned()),
+        ];
+        assert_eq!(items("-fj DROP -F C1 -FC1 -m", &[], false), expected);
+    }
+
+    #[test]
+    fn long_names_are_shortened_where_that_says_enough() {
+        let dport = LongOption {
+            name: "dport",
+            takes: Takes::Value,
+            extension: 0,
+            option: 1,
+        };
+        for (line, open, expected) in [
+            ("--prot tcp", false, Item::Core('p', value("tcp"))),
+            ("--jump=DROP", false, Item::Core('j', value("DROP"))),
+            ("--dpo 80", false, Item::Extension(0, 1, value("80"))),
+            ("--d", false, unknown("--d")),
+            ("--set", false, Item::NoValue("--set".to_owned())),
+            // Another extension's option may have this name.
+            ("--set", true, unknown("--set")),
+            ("--nosuch=1", false, unknown("--nosuch=1")),
+        ] {
+            assert_eq!(items(line, &[dport], open)[0], expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_message_shows_the_word_before_an_unfinished_bundle() {
+        let mut words = Words::new(["FOO", "-qj"].map(str::to_owned));
+        words.any();
+        let item = words.next(&[], false);
+        let shown = "FOO".to_owned();
+        let word = "-qj".to_owned();
+        assert_eq!(item, Some(Item::Unknown { word, shown }));
     }
 }

@@ -90,7 +90,8 @@ impl Reader<'_> {
             sets: &self.kernel.sets,
             declared: &self.declared,
         };
-        let Some(command) = command::parse(context, split(line, self.line)?, &mut self.warnings)? else {
+        let Some(command) = command::parse(context, split(line, self.line)?, &mut self.warnings)?
+        else {
             return Ok(());
         };
         match block {
@@ -131,7 +132,9 @@ impl Reader<'_> {
             return Err(Stop::Bare);
         };
         let after = match block {
-            Block::Nft(block) => block.commit(self.kernel.table(table), table, self.kernel.dialect)?,
+            Block::Nft(block) => {
+                block.commit(self.kernel.table(table), table, self.kernel.dialect)?
+            }
             Block::Legacy(block) => block.commit()?,
         };
         self.kernel.set_table(table, after);
@@ -157,7 +160,8 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    text.split([' ', '\t', '\n']).filter(|token| !token.is_empty())
+    text.split([' ', '\t', '\n'])
+        .filter(|token| !token.is_empty())
 }
 
 /// `:chain policy [counters]`, the colon taken off; how the name is judged depends on the back end,
@@ -192,4 +196,3 @@ fn split(line: &str, number: usize) -> Result<Vec<String>, Stop> {
     let words = words.unwrap_or_default();
     Ok(words.into_iter().map(|word| word.text).collect())
 }
-

@@ -241,3 +241,41 @@ impl Chains {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rule::Target;
+    use super::*;
+
+    fn jump(name: &str) -> Arc<Rule> {
+        Arc::new(Rule {
+            target: Target::Chain {
+                name: name.to_owned(),
+                goto: false,
+            },
+            ..Rule::default()
+        })
+    }
+
+    #[test]
+    fn references_are_counted_through_deletions_and_renames() {
+        let mut chains = Chains::default();
+        for name in ["a", "b"] {
+            chains.add_chain(name);
+        }
+        for id in 1..=3 {
+            chains.append_rule("a", id, jump("b"));
+        }
+        assert_eq!(chains.references("b"), 3);
+        chains.kill_rule("a", 1);
+        chains.kill_rule("a", 1);
+        assert_eq!(chains.references("b"), 2);
+        chains.rename("b", "c");
+        assert_eq!((chains.references("b"), chains.references("c")), (0, 2));
+        assert_eq!(chains.get("a").unwrap().live().count(), 2);
+        chains.bury("a");
+        assert_eq!(chains.get("a").unwrap().entries.len(), 2);
+        chains.remove_chain("a");
+        assert_eq!(chains.references("c"), 0);
+    }
+}

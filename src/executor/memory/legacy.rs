@@ -77,21 +77,23 @@ impl Block {
         }
         let name = chain.unwrap_or("");
         let done = match command.action {
-            Action::Append | Action::Insert(_) | Action::Replace(_) | Action::Delete | Action::Check => {
-                rules.into_iter().all(|rule| self.on_rule(&command.action, name, rule))
-            }
+            Action::Append
+            | Action::Insert(_)
+            | Action::Replace(_)
+            | Action::Delete
+            | Action::Check => rules
+                .into_iter()
+                .all(|rule| self.on_rule(&command.action, name, rule)),
             Action::DeleteNumber(number) => self.delete_at(name, number - 1),
             Action::New => self.create(name),
             Action::DeleteChain => self.delete_chains(chain),
             Action::Rename(to) => self.rename(name, &to),
-            Action::Flush => match chain {
-                Some(name) => self.chains.has(name) && self.flush(name),
-                None => {
-                    self.chains.flush_all();
-                    self.chains.bury_all();
-                    true
-                }
-            },
+            Action::Flush if chain.is_some() => self.chains.has(name) && self.flush(name),
+            Action::Flush => {
+                self.chains.flush_all();
+                self.chains.bury_all();
+                true
+            }
             Action::Zero | Action::List => chain.is_none_or(|name| self.chains.has(name)),
             Action::Policy(policy) => self.policy(name, &policy).is_ok(),
         };
@@ -126,7 +128,10 @@ impl Block {
             return false;
         };
         // No rule leads to a kernel chain.
-        if rule.chain().is_some_and(|target| self.is_kernel_chain(target)) {
+        if rule
+            .chain()
+            .is_some_and(|target| self.is_kernel_chain(target))
+        {
             return false;
         }
         let count = chain.entries.len();
@@ -161,7 +166,9 @@ impl Block {
     }
 
     fn is_kernel_chain(&self, name: &str) -> bool {
-        self.chains.get(name).is_some_and(|chain| chain.hook.is_some())
+        self.chains
+            .get(name)
+            .is_some_and(|chain| chain.hook.is_some())
     }
 
     fn flush(&mut self, name: &str) -> bool {
@@ -228,10 +235,9 @@ impl Block {
 
     pub(super) fn commit(self) -> Result<Chains, Stop> {
         let refused = self.chains.iter().any(|(_, chain)| {
-            chain
-                .entries
-                .iter()
-                .any(|entry| entry.id > self.before && entry.rule.refused_in(self.table, self.dialect))
+            chain.entries.iter().any(|entry| {
+                entry.id > self.before && entry.rule.refused_in(self.table, self.dialect)
+            })
         });
         let fits = !refused
             && self
@@ -239,7 +245,11 @@ impl Block {
                 .kernel_chains()
                 .iter()
                 .all(|hook| fits_from(&self.chains, *hook));
-        if fits { Ok(self.chains) } else { Err(Stop::Bare) }
+        if fits {
+            Ok(self.chains)
+        } else {
+            Err(Stop::Bare)
+        }
     }
 }
 

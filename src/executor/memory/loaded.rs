@@ -168,8 +168,9 @@ impl Loaded {
             let others = spec.options.iter().zip(given).enumerate();
             if spec.exclusive
                 && value.is_some()
-                && let Some((_, (other, _))) =
-                    others.into_iter().find(|(i, (_, v))| *i != at && v.is_some())
+                && let Some((_, (other, _))) = others
+                    .into_iter()
+                    .find(|(i, (_, v))| *i != at && v.is_some())
             {
                 return Err(format!(
                     "{}: option \"--{}\" cannot be used together with \"--{}\".\n",

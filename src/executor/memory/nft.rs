@@ -76,7 +76,7 @@ impl Block {
         for (line, step) in self.steps {
             preparation.step(line, step)?;
         }
-        batch::run(chains, preparation.messages, table, dialect).map_err(Stop::Kernel)
+        batch::run(chains, &preparation.messages, table, dialect).map_err(Stop::Kernel)
     }
 }
 

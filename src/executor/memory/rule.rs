@@ -2,7 +2,7 @@
 
 use super::dialect::Dialect;
 use super::extensions;
-use super::general::{protocol_name, TCP};
+use super::general::{TCP, protocol_name};
 use crate::{KernelChain, Table};
 
 /// A rule; two are the same to `-D` and `-C` if they are equal.
@@ -56,7 +56,10 @@ pub(super) enum Target {
     None,
     /// `ACCEPT`, `DROP`, `RETURN`, `QUEUE`.
     Verdict(&'static str),
-    Chain { name: String, goto: bool },
+    Chain {
+        name: String,
+        goto: bool,
+    },
     Extension(Extension),
 }
 
@@ -113,14 +116,20 @@ impl Rule {
         let bad_target = match &self.target {
             Target::Extension(target) => {
                 extensions::only_table(target.name).is_some_and(|only| only != table)
-                    || (target.name == "REJECT" && target.text.ends_with("tcp-reset") && !protocol(TCP))
+                    || (target.name == "REJECT"
+                        && target.text.ends_with("tcp-reset")
+                        && !protocol(TCP))
                     || (target.name == "TRACE" && table != Table::Raw && dialect.is_legacy())
             }
             Target::Verdict("QUEUE") => !dialect.is_legacy(),
             _ => false,
         };
-        bad_match || bad_target || (!dialect.is_legacy() && self.source.starts_with("! ") && any(&self.source))
-            || (!dialect.is_legacy() && self.destination.starts_with("! ") && any(&self.destination))
+        bad_match
+            || bad_target
+            || (!dialect.is_legacy() && self.source.starts_with("! ") && any(&self.source))
+            || (!dialect.is_legacy()
+                && self.destination.starts_with("! ")
+                && any(&self.destination))
     }
 
     /// Whether the kernel refuses the rule where packets come to it from this kernel chain.

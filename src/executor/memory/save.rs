@@ -38,14 +38,12 @@ pub(super) fn table(kernel: &Kernel, table: Table) -> String {
 
 /// The rules of one chain as saved, without `-A chain`.
 pub(super) fn chain(kernel: &Kernel, table: Table, name: &str) -> Option<Vec<String>> {
-    match kernel.table(table).get(name) {
-        Some(chain) => Some(chain.live().map(|entry| entry.rule.text()).collect()),
-        // nf_tables creates a kernel chain when it is first used, and always shows it.
-        None => {
-            let hook = KernelChain::from_name(name)?;
-            table.has(hook).then(Vec::new)
-        }
+    if let Some(chain) = kernel.table(table).get(name) {
+        return Some(chain.live().map(|entry| entry.rule.text()).collect());
     }
+    // nf_tables creates a kernel chain when it is first used, and always shows it.
+    let hook = KernelChain::from_name(name)?;
+    table.has(hook).then(Vec::new)
 }
 
 /// The names of all chains, in the order in which they are saved.

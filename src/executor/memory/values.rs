@@ -2,8 +2,7 @@
 
 use super::dialect::Dialect;
 use super::general::number;
-use super::{nat, quote};
-use crate::IpVersion;
+use super::{names, nat, quote};
 
 /// What kind of value an option has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +79,12 @@ const SERVICES: &[(&str, u16)] = &[
 pub(super) fn port(text: &str) -> Result<u16, String> {
     number(text)
         .and_then(|n| u16::try_from(n).ok())
-        .or_else(|| SERVICES.iter().find(|(name, _)| *name == text).map(|(_, port)| *port))
+        .or_else(|| {
+            SERVICES
+                .iter()
+                .find(|(name, _)| *name == text)
+                .map(|(_, port)| *port)
+        })
         .ok_or_else(|| format!("invalid port/service `{text}' specified"))
 }
 
@@ -89,7 +93,11 @@ fn range(text: &str) -> Result<(u16, u16), String> {
         None => port(text).map(|port| (port, port)),
         Some((low, high)) => {
             let low = if low.is_empty() { 0 } else { port(low)? };
-            let high = if high.is_empty() { u16::MAX } else { port(high)? };
+            let high = if high.is_empty() {
+                u16::MAX
+            } else {
+                port(high)?
+            };
             Ok((low, high))
         }
     }
@@ -163,12 +171,12 @@ pub(super) fn normal(
             }
         },
         Kind::Set => format!("{text} {}", second.unwrap_or("")),
-        Kind::IcmpType => icmp_type(named.dialect.version, text)?,
-        Kind::LogLevel => match log_level(text)? {
+        Kind::IcmpType => names::icmp_type(named.dialect.version, text)?,
+        Kind::LogLevel => match names::log_level(text)? {
             4 => return Ok(None),
             level => level.to_string(),
         },
-        Kind::RejectWith => reject_with(named.dialect.version, text)?,
+        Kind::RejectWith => names::reject_with(named.dialect.version, text)?,
         Kind::Nat => nat::destination(named, text)?,
         Kind::ToPorts => nat::ports(named, text)?,
         Kind::Word => text.to_owned(),
@@ -238,7 +246,10 @@ fn states(named: Named<'_>, text: &str) -> Result<String, String> {
     for word in text.split(',') {
         let upper = word.to_ascii_uppercase();
         // A beginning of the name is enough.
-        match STATES[..known].iter().position(|s| !word.is_empty() && s.starts_with(&upper)) {
+        match STATES[..known]
+            .iter()
+            .position(|s| !word.is_empty() && s.starts_with(&upper))
+        {
             Some(at) => mask |= 1 << at,
             None => return Err(format!("Bad {} \"{word}\"", named.option)),
         }
@@ -308,95 +319,4 @@ fn rate(text: &str) -> Result<String, String> {
         best = *unit;
     }
     Ok(format!("{}/{}", best.2 / period, best.1))
-}
-
-fn icmp_type(version: IpVersion, text: &str) -> Result<String, String> {
-    const V4: &[(&str, &str)] = &[
-        ("any", "any"),
-        ("echo-reply", "0"),
-        ("pong", "0"),
-        ("destination-unreachable", "3"),
-        ("network-unreachable", "3/0"),
-        ("host-unreachable", "3/1"),
-        ("port-unreachable", "3/3"),
-        ("fragmentation-needed", "3/4"),
-        ("echo-request", "8"),
-        ("ping", "8"),
-        ("time-exceeded", "11"),
-    ];
-    const V6: &[(&str, &str)] = &[
-        ("destination-unreachable", "1"),
-        ("packet-too-big", "2"),
-        ("time-exceeded", "3"),
-        ("echo-request", "128"),
-        ("ping", "128"),
-        ("echo-reply", "129"),
-        ("pong", "129"),
-        ("router-solicitation", "133"),
-        ("router-advertisement", "134"),
-        ("neighbour-solicitation", "135"),
-        ("neighbour-advertisement", "136"),
-    ];
-    let (names, family) = match version {
-        IpVersion::V4 => (V4, "ICMP"),
-        IpVersion::V6 => (V6, "ICMPv6"),
-    };
-    if let Some((_, saved)) = names.iter().find(|(name, _)| *name == text) {
-        return Ok((*saved).to_owned());
-    }
-    let byte = |text: &str| number(text).and_then(|n| u8::try_from(n).ok());
-    let saved = match text.split_once('/') {
-        Some((kind, code)) => byte(kind).zip(byte(code)).map(|(k, c)| format!("{k}/{c}")),
-        None => byte(text).map(|kind| match (version, kind) {
-            (IpVersion::V4, 255) => "any".to_owned(),
-            _ => kind.to_string(),
-        }),
-    };
-    saved.ok_or_else(|| format!("Unknown {family} type `{text}'"))
-}
-
-fn log_level(text: &str) -> Result<u64, String> {
-    const LEVELS: [&str; 8] = [
-        "emerg", "alert", "crit", "error", "warning", "notice", "info", "debug",
-    ];
-    let named = match text {
-        "panic" => Some(0),
-        name => LEVELS.iter().position(|level| *level == name),
-    };
-    number(text)
-        .filter(|level| *level < 8)
-        .or(named.map(|at| at as u64))
-        .ok_or_else(|| format!("log level \"{text}\" unknown\n"))
-}
-
-fn reject_with(version: IpVersion, text: &str) -> Result<String, String> {
-    const V4: &[(&str, &str)] = &[
-        ("icmp-net-unreachable", "net-unreach"),
-        ("icmp-host-unreachable", "host-unreach"),
-        ("icmp-proto-unreachable", "proto-unreach"),
-        ("icmp-port-unreachable", "port-unreach"),
-        ("icmp-net-prohibited", "net-prohib"),
-        ("icmp-host-prohibited", "host-prohib"),
-        ("tcp-reset", "tcp-rst"),
-        ("icmp-admin-prohibited", "admin-prohib"),
-    ];
-    const V6: &[(&str, &str)] = &[
-        ("icmp6-no-route", "no-route"),
-        ("icmp6-adm-prohibited", "adm-prohibited"),
-        ("icmp6-addr-unreachable", "addr-unreach"),
-        ("icmp6-port-unreachable", "port-unreach"),
-        ("tcp-reset", "tcp-reset"),
-        ("icmp6-policy-fail", "policy-fail"),
-        ("icmp6-reject-route", "reject-route"),
-    ];
-    let types = match version {
-        IpVersion::V4 => V4,
-        IpVersion::V6 => V6,
-    };
-    let lower = text.to_ascii_lowercase();
-    types
-        .iter()
-        .find(|(name, alias)| name.starts_with(&lower) || alias.starts_with(&lower))
-        .map(|(name, _)| (*name).to_owned())
-        .ok_or_else(|| format!("unknown reject type \"{text}\""))
 }

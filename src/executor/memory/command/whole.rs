@@ -37,9 +37,11 @@ impl Parser<'_> {
             'C' => Action::Check,
             'N' => Action::New,
             'X' => Action::DeleteChain,
-            'E' => Action::Rename(self.words.value().ok_or_else(|| {
-                parameter("-E requires old-chain-name and new-chain-name")
-            })?),
+            'E' => Action::Rename(
+                self.words
+                    .value()
+                    .ok_or_else(|| parameter("-E requires old-chain-name and new-chain-name"))?,
+            ),
             'F' => Action::Flush,
             'Z' => Action::Zero,
             'P' => Action::Policy(
@@ -213,9 +215,10 @@ impl Parser<'_> {
         let mut merged: Vec<Loaded> = Vec::with_capacity(self.matches.len());
         for loaded in self.matches.drain(..) {
             let native = loaded.compares_ports(version);
-            match merged.iter_mut().find(|other| {
-                native && other.name == loaded.name && other.compares_ports(version)
-            }) {
+            match merged
+                .iter_mut()
+                .find(|other| native && other.name == loaded.name && other.compares_ports(version))
+            {
                 Some(other) => other.merge(&loaded),
                 None => merged.push(loaded),
             }
@@ -223,11 +226,7 @@ impl Parser<'_> {
         self.matches = merged;
     }
 
-    fn addresses(
-        &self,
-        letter: char,
-        given: Option<&(String, bool)>,
-    ) -> Result<Vec<String>, Stop> {
+    fn addresses(&self, letter: char, given: Option<&(String, bool)>) -> Result<Vec<String>, Stop> {
         let Some((list, inverted)) = given else {
             return Ok(vec![String::new()]);
         };

@@ -101,7 +101,7 @@ impl Operation {
 /// after the first one that broke it, innocent or not.
 pub(super) fn run(
     chains: &Chains,
-    messages: Vec<Message>,
+    messages: &[Message],
     table: Table,
     dialect: Dialect,
 ) -> Result<Chains, Vec<Refusal>> {
@@ -109,17 +109,12 @@ pub(super) fn run(
         return Ok(chains.clone());
     }
     let batch = Batch::new(chains, table, dialect, false);
-    let batch = match batch.apply(&messages) {
-        Ok(batch) => batch,
-        Err(refusals) => return Err(refusals),
-    };
+    let batch = batch.apply(messages)?;
     if !batch.needs_validation || validate::table(&batch.chains, table).is_ok() {
         return Ok(batch.commit());
     }
-    match Batch::new(chains, table, dialect, true).apply(&messages) {
-        Ok(batch) => Ok(batch.commit()),
-        Err(refusals) => Err(refusals),
-    }
+    let careful = Batch::new(chains, table, dialect, true).apply(messages)?;
+    Ok(careful.commit())
 }
 
 struct Batch {
@@ -293,7 +288,11 @@ impl Batch {
         if rule.refused_in(self.table, self.dialect)
             || hook.is_some_and(|hook| rule.refused_from(hook))
         {
-            return Err(if rule.is_queue() { Errno::Missing } else { Errno::Invalid });
+            return Err(if rule.is_queue() {
+                Errno::Missing
+            } else {
+                Errno::Invalid
+            });
         }
         match rule.chain().map(|target| self.chains.get(target)) {
             Some(None) => Err(Errno::Missing),
@@ -317,7 +316,10 @@ impl Batch {
     fn commit(mut self) -> Chains {
         self.chains.bury_all();
         for (at, (from, to)) in self.renames.iter().enumerate() {
-            if !self.renames[at + 1..].iter().any(|(later, _)| later == from) {
+            if !self.renames[at + 1..]
+                .iter()
+                .any(|(later, _)| later == from)
+            {
                 self.chains.rename(from, to);
             }
         }

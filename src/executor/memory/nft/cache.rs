@@ -107,8 +107,9 @@ impl<'a> Cache<'a> {
     /// All chains: kernel chains by hook, then the others, oldest first.
     pub(super) fn names(&self) -> Vec<String> {
         let listed = self.kernel.listed();
-        let (base, user): (Vec<_>, Vec<_>) =
-            listed.into_iter().partition(|(_, chain)| chain.hook.is_some());
+        let (base, user): (Vec<_>, Vec<_>) = listed
+            .into_iter()
+            .partition(|(_, chain)| chain.hook.is_some());
         let mut base: Vec<_> = base
             .into_iter()
             .map(|(name, chain)| (chain.hook, name.to_owned()))
