@@ -2,6 +2,7 @@
 
 mod binaries;
 mod command;
+pub mod memory;
 mod process;
 mod version;
 

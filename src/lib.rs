@@ -77,6 +77,7 @@ pub use error::{
     BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, PrefixError,
     RestoreError, RuleError, SaveError,
 };
+pub use executor::memory::{self, MemoryExecutor};
 pub use executor::{CommandExecutor, CommandExecutorBuilder, Executor, ToolVersion};
 pub use failure::Failure;
 pub use hook::HookChain;

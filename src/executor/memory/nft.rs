@@ -1,0 +1,102 @@
+//! nf_tables: a block's commands are collected, turned into one batch of messages against a cache of
+//! the table, and the kernel takes all messages or none.
+
+use super::command::{Action, Command, MAX_NAME, VERDICTS, parameter};
+use super::dialect::{Dialect, Stop};
+use super::input::no_policy;
+use super::kernel::Chains;
+use crate::{KernelChain, Table};
+
+mod batch;
+mod cache;
+mod prepare;
+mod validate;
+
+/// The commands of a block, with their lines.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    steps: Vec<(usize, Step)>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// `:chain -`
+    Declare(String),
+    /// `:CHAIN POLICY` of a kernel chain.
+    Policy(String, String),
+    Command(Command),
+}
+
+impl Block {
+    pub(super) fn declare(
+        &mut self,
+        line: usize,
+        name: &str,
+        policy: Option<&str>,
+        table: Table,
+        dialect: Dialect,
+    ) -> Result<(), Stop> {
+        if name.len() > MAX_NAME {
+            return Err(parameter(format!(
+                "chain name `{name}' too long (must be under {} chars)",
+                MAX_NAME + 1
+            )));
+        }
+        if let Some(lead) = name.chars().next().filter(|c| matches!(c, '-' | '!')) {
+            return Err(parameter(format!(
+                "chain name not allowed to start with `{lead}'"
+            )));
+        }
+        if VERDICTS.contains(&name) {
+            return Err(parameter("chain name may not clash with target name"));
+        }
+        let policy = policy.ok_or_else(|| no_policy(dialect, line))?;
+        let step = match KernelChain::from_name(name).filter(|chain| table.has(*chain)) {
+            Some(_) => Step::Policy(name.to_owned(), policy.to_owned()),
+            // A user chain's policy is ignored.
+            None => Step::Declare(name.to_owned()),
+        };
+        self.steps.push((line, step));
+        Ok(())
+    }
+
+    pub(super) fn push(&mut self, line: usize, command: Command) {
+        self.steps.push((line, Step::Command(command)));
+    }
+
+    /// Does the whole block; the table as it is afterwards.
+    pub(super) fn commit(
+        self,
+        chains: &Chains,
+        table: Table,
+        dialect: Dialect,
+    ) -> Result<Chains, Stop> {
+        let loads_rules = self.steps.iter().any(|(_, step)| step.loads_rules());
+        let mut preparation = prepare::Preparation::new(chains, table, loads_rules);
+        for (line, step) in self.steps {
+            preparation.step(line, step)?;
+        }
+        batch::run(chains, &preparation.messages, table, dialect).map_err(Stop::Kernel)
+    }
+}
+
+impl Step {
+    /// Whether the tool reads rules from the kernel for it. If it does for one command of a block, it
+    /// does for every chain that the block names.
+    fn loads_rules(&self) -> bool {
+        let Self::Command(command) = self else {
+            return false;
+        };
+        match command.action {
+            Action::Insert(number) => number > 1,
+            Action::Replace(_)
+            | Action::Delete
+            | Action::DeleteNumber(_)
+            | Action::Check
+            | Action::Zero
+            | Action::List => true,
+            Action::DeleteChain => command.chain.is_none(),
+            _ => false,
+        }
+    }
+}
