@@ -3,35 +3,48 @@
 use std::sync::{Arc, Mutex};
 
 use iptables_updater::{
-    Backend, Clock, Executor, ExecutorError, IpVersion, IptablesUpdater, Outcome, Table,
-    UpdaterBuilder,
+    Backend, Clock, Executor, ExecutorError, IpVersion, IptablesUpdater, MemoryExecutor, Outcome,
+    Table, UpdaterBuilder,
 };
 
-use super::{Kernel, each_kernel};
+use super::{KERNELS, Kernel, each_kernel};
 
 /// An updater on a bed, with every call of iptables written down.
 pub type Updater = IptablesUpdater<Recorder>;
 
-/// Something that behaves as a kernel with iptables.
+/// Something that behaves as a kernel with iptables: the simulation, or the real thing.
 #[derive(Clone)]
 pub struct Bed {
     pub version: IpVersion,
     pub backend: Backend,
-    kernel: Kernel,
+    ground: Ground,
     pub journal: Journal,
 }
 
-/// Runs the case on every bed there is.
+#[derive(Clone)]
+enum Ground {
+    Simulation(MemoryExecutor),
+    Kernel(Kernel),
+}
+
+/// Runs the case on every bed there is: the simulation always, the real kernel where it may.
 pub fn each_bed(test: &str, case: impl Fn(Bed) + Sync) {
-    each_kernel(test, |kernel| case(Bed::on_kernel(kernel)));
+    for Kernel { version, backend } in KERNELS {
+        let simulation = MemoryExecutor::new(version, backend);
+        case(Bed::new(version, backend, Ground::Simulation(simulation)));
+    }
+    each_kernel(test, |kernel| {
+        let Kernel { version, backend } = kernel;
+        case(Bed::new(version, backend, Ground::Kernel(kernel)));
+    });
 }
 
 impl Bed {
-    fn on_kernel(kernel: Kernel) -> Self {
+    fn new(version: IpVersion, backend: Backend, ground: Ground) -> Self {
         Self {
-            version: kernel.version,
-            backend: kernel.backend,
-            kernel,
+            version,
+            backend,
+            ground,
             journal: Journal::default(),
         }
     }
@@ -49,15 +62,24 @@ impl Bed {
 
     pub fn executor(&self) -> Recorder {
         Recorder {
-            inner: Box::new(self.kernel.executor()),
+            inner: match &self.ground {
+                Ground::Simulation(simulation) => Box::new(simulation.clone()),
+                Ground::Kernel(kernel) => Box::new(kernel.executor()),
+            },
             journal: self.journal.clone(),
         }
     }
 
     /// What another program gives to iptables-restore.
     pub fn other(&self, lines: &str) {
-        self.kernel
-            .must_restore(&format!("*filter\n{lines}\nCOMMIT\n"));
+        let input = format!("*filter\n{lines}\nCOMMIT\n");
+        match &self.ground {
+            Ground::Simulation(simulation) => {
+                let outcome = simulation.as_other_program(|other| other.restore(&input));
+                assert!(outcome.exit.is_success(), "{input}{outcome:?}");
+            }
+            Ground::Kernel(kernel) => kernel.must_restore(&input),
+        }
     }
 
     /// The rules of a chain in the filter table; `None` if there is no such chain.
@@ -66,16 +88,31 @@ impl Bed {
     }
 
     pub fn rules_in(&self, table: Table, chain: &str) -> Option<Vec<String>> {
-        self.kernel.rules(table, chain)
+        match &self.ground {
+            Ground::Simulation(simulation) => simulation.rules(table, chain),
+            Ground::Kernel(kernel) => kernel.rules(table, chain),
+        }
     }
 
     /// The chains in the filter table whose names begin with `web-`.
     pub fn web_chains(&self) -> Vec<String> {
-        self.kernel.chains(Table::Filter, "web-")
+        match &self.ground {
+            Ground::Simulation(simulation) => {
+                let mut chains = simulation.chains(Table::Filter);
+                chains.retain(|name| name.starts_with("web-"));
+                chains.sort();
+                chains
+            }
+            Ground::Kernel(kernel) => kernel.chains(Table::Filter, "web-"),
+        }
     }
 
+    /// What iptables-save prints of the filter table.
     pub fn save(&self) -> String {
-        self.kernel.save(Table::Filter)
+        match &self.ground {
+            Ground::Simulation(simulation) => simulation.save_text(Table::Filter),
+            Ground::Kernel(kernel) => kernel.save(Table::Filter),
+        }
     }
 }
 
