@@ -106,7 +106,7 @@ impl RetryPolicy {
     }
 
     /// The pauses, one after the other.
-    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> {
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let max = self.max_pause;
         let mut next = self.first_pause.min(max);
         std::iter::repeat_with(move || {

@@ -11,6 +11,9 @@ use crate::{Executor, HookChain, Rule};
 /// How many instances of a rule the first look for duplicates finds in one restore.
 const FIRST_LOOK: usize = 16;
 
+/// The most deletions in one restore.
+const MOST_AT_ONCE: usize = 4_096;
+
 /// How often instances are counted again when other programs add and remove them meanwhile.
 const MOST_ROUNDS: usize = 10;
 
@@ -28,6 +31,7 @@ impl<E: Executor> IptablesUpdater<E> {
         let mut deletions = FIRST_LOOK;
         let mut counted = false;
         let mut round = 0;
+        let mut pauses = self.runner.unexplained_pauses();
         loop {
             round += 1;
             let mut builder = Builder::new(self.runner.table);
@@ -37,20 +41,32 @@ impl<E: Executor> IptablesUpdater<E> {
             if let Some(command) = put {
                 builder.rule(command, chain, rule);
             }
-            let input = builder.build();
-            match self.runner.restore(&input) {
+            let refusal = match self.runner.restore_last_try(&builder.build()) {
                 Ok(()) if counted => return Ok(()),
-                Ok(()) => deletions = deletions.saturating_mul(4).min(4_096),
-                Err(refusal) => match instances(&refusal, deletions) {
-                    Some(0) if put.is_none() => return Ok(()),
-                    Some(found) if round < MOST_ROUNDS => {
-                        debug!("{found} instances in chain {chain}");
-                        deletions = found;
-                        counted = true;
-                    }
-                    _ if put.is_none() && nothing_to_remove(&refusal) => return Ok(()),
-                    _ => return Err(refusal),
-                },
+                Ok(()) => {
+                    deletions = deletions.saturating_mul(4).min(MOST_AT_ONCE);
+                    continue;
+                }
+                Err(refusal) => refusal,
+            };
+            match instances(&refusal, deletions) {
+                Some(0) if put.is_none() => return Ok(()),
+                Some(found) if round < MOST_ROUNDS => {
+                    debug!("{found} instances in chain {chain}");
+                    deletions = found;
+                    counted = true;
+                }
+                _ if put.is_none() && nothing_to_remove(&refusal) => return Ok(()),
+                _ if refusal.class() == Some(FailureClass::Ambiguous) => {
+                    // It may have been applied, and the same again would put a second instance: count anew.
+                    let Some(pause) = pauses.next() else {
+                        return Err(refusal);
+                    };
+                    self.runner.pause(FailureClass::Ambiguous, pause);
+                    deletions = FIRST_LOOK;
+                    counted = false;
+                }
+                _ => return Err(refusal),
             }
         }
     }

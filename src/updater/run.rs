@@ -1,6 +1,7 @@
 //! Runs restores and saves through the executor, again where the failure may pass by itself.
 
 use std::fmt;
+use std::time::Duration;
 
 use log::{debug, trace, warn};
 
@@ -86,13 +87,23 @@ impl<E: Executor> Runner<E> {
                 let error = self.restore_error(input, &outcome, failure, tries);
                 return Err(Refusal::Failed(Box::new(error)));
             }
-            warn!(
-                "restore of table {}: {}, trying again",
-                self.table, failure.class
-            );
-            self.stats.retries.count(failure.class);
-            self.clock.sleep(pauses.next().unwrap_or_default());
+            self.pause(failure.class, pauses.next().unwrap_or_default());
         }
+    }
+
+    /// The pauses before the tries that follow a failure without a reason.
+    pub(crate) fn unexplained_pauses(&self) -> impl Iterator<Item = Duration> + use<E> {
+        let more = self.retry.ambiguous_tries() - 1;
+        self.retry
+            .pauses()
+            .take(usize::try_from(more).unwrap_or(usize::MAX))
+    }
+
+    /// Waits before a restore is tried again.
+    pub(crate) fn pause(&mut self, class: FailureClass, pause: Duration) {
+        warn!("restore of table {}: {class}, trying again", self.table);
+        self.stats.retries.count(class);
+        self.clock.sleep(pause);
     }
 
     /// Reads the table and hands it to `read`.
