@@ -30,6 +30,8 @@
 //! - [`IptablesUpdater`] is what a program works with; it owns the chains of one [`Table`] by prefix.
 //! - [`Chain`], [`Rule`], [`ChainName`], [`HookChain`] are what it is given: checked once, on the way in.
 //! - [`Executor`] is the seam to iptables; [`CommandExecutor`] runs the real programs.
+//! - [`MemoryExecutor`] is iptables in memory: for the tests of your program, without root.
+//! - [`worker`] drives an updater for callers on many threads.
 //! - [`Error`] says what went wrong and what to do; [`FailureClass`] tells a program what kind it is.
 //! - [`Transaction`] and [`Index`], [`RestoreInput`], [`SavedTable`] and [`Failure`] are the pure parts behind it.
 //!
@@ -40,6 +42,13 @@
 //! or goes to, or names explicitly. What is required and not programmed is a *stub*, which drops; what is neither
 //! is an *orphan*, which a [`cleanup`](IptablesUpdater::cleanup) removes. A *hook rule* is a rule of ours in a chain
 //! of others.
+
+//! # Logging
+//!
+//! Through [`log`], with targets that begin with `iptables_updater::`. At `info`: a line for each batch, cleanup and
+//! hook rule that changes something. At `warn`: every retry, every repair, orphans that stay, chains that can't be
+//! deleted, errors that nobody collected. At `debug` and `trace`: what is run, and the restore inputs, cut short
+//! where they are long. At `error`: a worker or a callback that panicked.
 
 // A library's caller decides what to print and when to stop; tests may.
 #![cfg_attr(

@@ -89,6 +89,12 @@ impl<E: Executor> IptablesUpdater<E> {
     /// The table can't be read, or iptables refused to put the stubs: the graceful restart goes on then. Or
     /// the repair failed. Orphans that can't be deleted are no error.
     pub fn cleanup(&mut self) -> Result<CleanupReport, Error> {
+        let result = self.clean_up();
+        self.count_failure(&result);
+        result
+    }
+
+    fn clean_up(&mut self) -> Result<CleanupReport, Error> {
         let mut reading = self.read()?;
         let mut report = CleanupReport {
             notices: std::mem::take(&mut reading.notices),
@@ -230,7 +236,7 @@ impl<E: Executor> IptablesUpdater<E> {
             "table {}: somebody else has removed chains of ours: {lost:?}",
             self.runner.table
         );
-        self.refresh_all()?;
+        self.write_everything()?;
         report.repaired = lost;
         Ok(())
     }

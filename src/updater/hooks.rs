@@ -1,12 +1,14 @@
 //! Hook rules: rules of ours in chains that we don't own.
 
+use std::collections::HashMap;
+
 use indexmap::IndexMap;
 use log::{info, warn};
 
 use super::IptablesUpdater;
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::fingerprint::Print;
-use crate::restore_input::Command;
+use crate::restore_input::{Builder, Command};
 use crate::{Executor, HookChain, IntoRule, Rule};
 
 /// What was ensured, in the order in which it was: a refresh goes through it again.
@@ -153,23 +155,54 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(())
     }
 
-    /// Goes through what was ensured in these chains, in that order. A failure doesn't stop it; the first is
-    /// returned.
-    pub(super) fn reapply_hooks(&mut self, chains: &[HookChain]) -> Result<(), Error> {
+    /// Goes through what was ensured in these chains, in that order: in one restore, if it is known how often
+    /// each rule stands there now; else one by one. A failure doesn't stop it; the first is returned.
+    pub(super) fn reapply_hooks(
+        &mut self,
+        chains: &[HookChain],
+        instances: &HashMap<(HookChain, Rule), usize>,
+    ) -> Result<(), Error> {
         let hooks = self.hooks.iter();
         let hooks = hooks.filter(|(chain, ..)| chains.contains(chain));
         let hooks: Vec<_> = hooks
-            .map(|(chain, rule, hook)| (chain.clone(), rule.clone(), hook.wanted))
+            .map(|(chain, rule, hook)| ((chain.clone(), rule.clone()), hook.wanted))
             .collect();
+        for ((chain, rule), _) in &hooks {
+            self.hooks.learn(chain, rule, None);
+        }
+        if self.reapply_together(&hooks, instances) {
+            return Ok(());
+        }
         let mut first = Ok(());
-        for (chain, rule, wanted) in hooks {
-            self.hooks.learn(&chain, &rule, None);
+        for ((chain, rule), wanted) in hooks {
             if let Err(error) = self.carry_out(&chain, &rule, wanted) {
                 warn!("hook rule in chain {chain}: {error}");
                 first = first.and(Err(error));
             }
         }
         first
+    }
+
+    /// Whether one restore could do it. If not, nothing has changed, or it has to be counted anew.
+    fn reapply_together(
+        &mut self,
+        hooks: &[((HookChain, Rule), Wanted)],
+        instances: &HashMap<(HookChain, Rule), usize>,
+    ) -> bool {
+        let mut builder = Builder::new(self.runner.table);
+        for (hook, wanted) in hooks {
+            let (chain, rule) = hook;
+            let Some(count) = instances.get(hook) else {
+                return false;
+            };
+            for _ in 0..*count {
+                builder.rule(Command::DeleteRule, chain, rule);
+            }
+            if let Some(command) = wanted.command() {
+                builder.rule(command, chain, rule);
+            }
+        }
+        hooks.is_empty() || self.runner.restore_last_try(&builder.build()).is_ok()
     }
 
     fn carry_out(&mut self, chain: &HookChain, rule: &Rule, wanted: Wanted) -> Result<(), Error> {

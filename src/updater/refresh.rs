@@ -1,9 +1,10 @@
 //! Brings the dataplane back to what was programmed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use log::warn;
 
+use super::verify::Survey;
 use super::{Changes, Drift, IptablesUpdater};
 use crate::error::Error;
 use crate::{Chain, ChainState, Executor, HookChain};
@@ -19,7 +20,18 @@ impl<E: Executor> IptablesUpdater<E> {
     /// The table can't be read or the commit failed: nothing has changed. Or a hook rule couldn't be put: the
     /// chains and the other hook rules are as wanted, and the first such error is returned.
     pub fn refresh(&mut self) -> Result<Drift, Error> {
-        let drift = self.verify()?;
+        let result = self.repair_drift();
+        self.count_failure(&result);
+        result
+    }
+
+    /// Counts a refresh or a cleanup that failed.
+    pub(super) fn count_failure<T>(&mut self, result: &Result<T, Error>) {
+        self.runner.stats.refreshes_failed += u64::from(result.is_err());
+    }
+
+    fn repair_drift(&mut self) -> Result<Drift, Error> {
+        let Survey { drift, instances } = self.survey()?;
         let chains: BTreeSet<_> = drift.chains().cloned().collect();
         if !chains.is_empty() {
             warn!(
@@ -42,7 +54,7 @@ impl<E: Executor> IptablesUpdater<E> {
                 hooked.push(hook.chain.clone());
             }
         }
-        self.reapply_hooks(&hooked)?;
+        self.reapply_hooks(&hooked, &instances)?;
         Ok(drift)
     }
 
@@ -53,6 +65,12 @@ impl<E: Executor> IptablesUpdater<E> {
     /// The commit failed: nothing has changed. Or a hook rule couldn't be put: the chains and the other hook
     /// rules are as wanted, and the first such error is returned.
     pub fn refresh_all(&mut self) -> Result<Changes, Error> {
+        let result = self.write_everything();
+        self.count_failure(&result);
+        result
+    }
+
+    pub(super) fn write_everything(&mut self) -> Result<Changes, Error> {
         let programmed = self.index.programmed_chains().map(Chain::name);
         let stubs = self
             .index
@@ -60,7 +78,7 @@ impl<E: Executor> IptablesUpdater<E> {
             .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub);
         let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
         let changes = self.commit_with_missing(&[], everything)?.changes;
-        self.reapply_hooks(&self.hooks.chains())?;
+        self.reapply_hooks(&self.hooks.chains(), &HashMap::new())?;
         Ok(changes)
     }
 }

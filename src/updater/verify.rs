@@ -86,6 +86,13 @@ pub enum HookProblem {
     Back,
 }
 
+/// What a reading found, with what a repair needs to know beside.
+pub(super) struct Survey {
+    pub(super) drift: Drift,
+    /// How many instances of each hook rule there are, where that is known.
+    pub(super) instances: HashMap<(HookChain, Rule), usize>,
+}
+
 /// What a reading says of one hook rule.
 enum Look {
     Fine,
@@ -106,6 +113,10 @@ impl<E: Executor> IptablesUpdater<E> {
     /// # Errors
     /// The table can't be read, or a hook rule can't be checked.
     pub fn verify(&mut self) -> Result<Drift, Error> {
+        Ok(self.survey()?.drift)
+    }
+
+    pub(super) fn survey(&mut self) -> Result<Survey, Error> {
         let stubs = self.stubs_in_force()?;
         let Self {
             runner,
@@ -114,23 +125,37 @@ impl<E: Executor> IptablesUpdater<E> {
             fingerprints,
             ..
         } = self;
-        let (mut drift, unsure) = runner.save(|saved| {
+        let (mut drift, seen) = runner.save(|saved| {
             index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
             let drift = compare_chains(saved, index, &stubs, fingerprints);
-            let looks = look_at_hooks(saved, hooks);
-            (drift, looks)
+            (drift, look_at_hooks(saved, hooks))
         })?;
-        for (chain, rule, wanted, look) in unsure {
+        let mut instances = HashMap::new();
+        for Seen {
+            chain,
+            rule,
+            wanted,
+            look,
+            mut count,
+        } in seen
+        {
             let problem = match look {
                 Look::Fine => None,
                 Look::Wrong(problem) => Some(problem),
-                Look::Unsure => match (self.stands(&chain, &rule)?, wanted) {
-                    (true, Wanted::Removed) => Some(HookProblem::Back),
-                    (false, Wanted::Removed) => None,
-                    (true, _) => Some(HookProblem::OutOfPlace),
-                    (false, _) => Some(HookProblem::Gone),
-                },
+                Look::Unsure => {
+                    let stands = self.stands(&chain, &rule)?;
+                    count = if stands { None } else { Some(0) };
+                    match (stands, wanted) {
+                        (true, Wanted::Removed) => Some(HookProblem::Back),
+                        (false, Wanted::Removed) => None,
+                        (true, _) => Some(HookProblem::OutOfPlace),
+                        (false, _) => Some(HookProblem::Gone),
+                    }
+                }
             };
+            if let Some(count) = count {
+                instances.insert((chain.clone(), rule.clone()), count);
+            }
             if let Some(problem) = problem {
                 drift.hooks.push(HookDrift {
                     chain,
@@ -142,7 +167,7 @@ impl<E: Executor> IptablesUpdater<E> {
         for notice in &drift.notices {
             warn!("table {}: {notice}", self.runner.table);
         }
-        Ok(drift)
+        Ok(Survey { drift, instances })
     }
 
     /// What each stub in force should hold.
@@ -208,11 +233,19 @@ fn compare_chains(
     drift
 }
 
-type Seen = Vec<(HookChain, Rule, Wanted, Look)>;
+/// One hook rule in a reading.
+struct Seen {
+    chain: HookChain,
+    rule: Rule,
+    wanted: Wanted,
+    look: Look,
+    /// How many instances there are, if that is known.
+    count: Option<usize>,
+}
 
 /// Looks for the hook rules where they should stand. What is found there for the first time since it was
 /// put is learned.
-fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Seen {
+fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Vec<Seen> {
     let mut seen = Vec::new();
     for chain in hooks.chains() {
         let rules: Vec<_> = saved.chain(chain.as_str()).map_or_else(Vec::new, |saved| {
@@ -232,11 +265,13 @@ fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Seen {
                 let (found, target) = at_place?;
                 (*target == rule.target()).then_some(*found)
             });
-            let look = match (wanted, print.map(|p| counts.get(&p).copied().unwrap_or(0))) {
-                (Wanted::Removed, _) => {
-                    let alike = rules.iter().any(|(_, target)| *target == rule.target());
-                    if alike { Look::Unsure } else { Look::Fine }
-                }
+            let mut count = print.map(|print| counts.get(&print).copied().unwrap_or(0));
+            let alike = || rules.iter().any(|(_, target)| *target == rule.target());
+            if wanted == Wanted::Removed {
+                count = (!alike()).then_some(0);
+            }
+            let look = match (wanted, count) {
+                (Wanted::Removed, Some(_)) => Look::Fine,
                 (_, None) => Look::Unsure,
                 (_, Some(0)) => Look::Wrong(HookProblem::Gone),
                 (_, Some(1)) if at_place.map(|(found, _)| *found) == print => Look::Fine,
@@ -246,7 +281,13 @@ fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Seen {
             if matches!(look, Look::Fine) && wanted != Wanted::Removed {
                 hooks.learn(&chain, &rule, print);
             }
-            seen.push((chain.clone(), rule, wanted, look));
+            seen.push(Seen {
+                chain: chain.clone(),
+                rule,
+                wanted,
+                look,
+                count,
+            });
         }
     }
     seen

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use super::queue::{Closed, Job, Queue};
+use super::queue::{Job, Queue};
 use super::ticket::{Ticket, pair};
 use crate::chain::rules_for;
 use crate::error::{ChainNameError, Error};
@@ -48,15 +48,6 @@ impl<E> fmt::Debug for Handle<E> {
     }
 }
 
-fn gone(closed: Closed) -> Error {
-    Error::WorkerGone {
-        reason: match closed {
-            Closed::Stopped => "it was shut down",
-            Closed::Died => "it died of a panic",
-        },
-    }
-}
-
 impl<E: Executor + Send + 'static> Handle<E> {
     pub(super) fn new(queue: Arc<Queue<E>>, thread: JoinHandle<IptablesUpdater<E>>) -> Self {
         let thread = Mutex::new(Some(thread));
@@ -76,14 +67,8 @@ impl<E: Executor + Send + 'static> Handle<E> {
     /// The same, to be waited for later.
     pub fn request_later(&self, request: Request) -> Ticket<()> {
         let (answer, ticket) = pair("request");
-        match self.shared.queue.push(Job::Batchable(request, answer)) {
-            Ok(()) => ticket,
-            Err((Job::Batchable(_, answer), closed)) => {
-                answer.give(Err(gone(closed)));
-                ticket
-            }
-            Err((Job::Alone(_), _)) => ticket,
-        }
+        self.shared.queue.push(Job::Batchable(request, answer));
+        ticket
     }
 
     /// As [`IptablesUpdater::rewrite_chains`], together with other requests that are queued.
@@ -321,8 +306,12 @@ impl<E: Executor + Send + 'static> Handle<E> {
         self.shared.queue.close();
         let thread = self.shared.thread.lock();
         let thread = thread.unwrap_or_else(PoisonError::into_inner).take();
-        let thread = thread.ok_or_else(|| gone(Closed::Stopped))?;
-        thread.join().map_err(|_| gone(Closed::Died))
+        let thread = thread.ok_or(Error::WorkerGone {
+            reason: "another handle has shut it down",
+        })?;
+        thread.join().map_err(|_| Error::WorkerGone {
+            reason: "it has died of a panic",
+        })
     }
 
     fn hook<C>(
@@ -361,15 +350,8 @@ impl<E: Executor + Send + 'static> Handle<E> {
             let result = work(updater);
             answer.give(result);
         }));
-        match self.shared.queue.push(job) {
-            Ok(()) => ticket,
-            Err((job, closed)) => {
-                // The answer is inside the job, and says less.
-                drop(job);
-                let _ = ticket.wait();
-                Ticket::answered(what, Err(gone(closed)))
-            }
-        }
+        self.shared.queue.push(job);
+        ticket
     }
 
     fn wait<T>(&self, ticket: Ticket<T>) -> Result<T, Error> {

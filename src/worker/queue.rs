@@ -13,17 +13,10 @@ pub(super) enum Job<E> {
     /// A request that may be done together with its neighbours.
     Batchable(Request, Answer<()>),
     /// Anything else: by itself, at its place in the order.
-    Alone(Box<dyn FnOnce(&mut IptablesUpdater<E>) + Send>),
+    Alone(Work<E>),
 }
 
-/// Why nothing can be queued any longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
-    /// It was asked to stop.
-    Stopped,
-    /// Its thread died of a panic.
-    Died,
-}
+type Work<E> = Box<dyn FnOnce(&mut IptablesUpdater<E>) + Send>;
 
 pub(super) struct Queue<E> {
     state: Mutex<State<E>>,
@@ -36,7 +29,8 @@ pub(super) struct Queue<E> {
 
 struct State<E> {
     jobs: VecDeque<Job<E>>,
-    closed: Option<Closed>,
+    /// Nothing is let in any longer.
+    closed: bool,
     worker: Option<ThreadId>,
 }
 
@@ -45,7 +39,7 @@ impl<E> Queue<E> {
         Self {
             state: Mutex::new(State {
                 jobs: VecDeque::new(),
-                closed: None,
+                closed: false,
                 worker: None,
             }),
             filled: Condvar::new(),
@@ -68,27 +62,24 @@ impl<E> Queue<E> {
         self.lock().worker == Some(thread::current().id())
     }
 
-    /// Queues a job; waits for room where there is a limit, unless the worker itself queues it.
-    ///
-    /// # Errors
-    /// The job comes back where nothing can be queued any longer.
-    pub(super) fn push(&self, job: Job<E>) -> Result<(), (Job<E>, Closed)> {
+    /// Queues a job; waits for room where there is a limit, unless the worker itself queues it. Where nothing is
+    /// let in any longer, the job is dropped, and so answered.
+    pub(super) fn push(&self, job: Job<E>) {
         let mut state = self.lock();
         let patient = state.worker != Some(thread::current().id());
-        loop {
-            if let Some(closed) = state.closed {
-                return Err((job, closed));
-            }
-            let full = self.limit.is_some_and(|limit| state.jobs.len() >= limit);
-            if !(full && patient) {
-                break;
-            }
+        let full = |state: &State<E>| self.limit.is_some_and(|limit| state.jobs.len() >= limit);
+        while patient && full(&state) && !state.closed {
             let room = self.room.wait(state);
             state = room.unwrap_or_else(PoisonError::into_inner);
         }
+        if state.closed {
+            // A callback may run here: not under the lock.
+            drop(state);
+            drop(job);
+            return;
+        }
         state.jobs.push_back(job);
         self.filled.notify_one();
-        Ok(())
     }
 
     /// Waits until there is something to do, the queue is closed, or the time has come.
@@ -104,7 +95,7 @@ impl<E> Queue<E> {
     fn wait_while(&self, until: Option<Instant>, idle: impl Fn(&State<E>) -> bool) -> Waited {
         let mut state = self.lock();
         loop {
-            if state.closed.is_some() {
+            if state.closed {
                 return if state.jobs.is_empty() {
                     Waited::Closed
                 } else {
@@ -165,7 +156,7 @@ impl<E> Queue<E> {
 
     /// Lets nothing more in. What is queued stays.
     pub(super) fn close(&self) {
-        self.lock().closed.get_or_insert(Closed::Stopped);
+        self.lock().closed = true;
         self.filled.notify_all();
         self.room.notify_all();
     }
@@ -174,7 +165,7 @@ impl<E> Queue<E> {
     pub(super) fn die(&self) {
         let jobs = {
             let mut state = self.lock();
-            state.closed = Some(Closed::Died);
+            state.closed = true;
             std::mem::take(&mut state.jobs)
         };
         self.filled.notify_all();

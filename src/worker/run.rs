@@ -103,19 +103,19 @@ impl Times {
     /// Does what is due. A failure is for the log and the statistics.
     fn keep<E: Executor>(&mut self, updater: &mut IptablesUpdater<E>, now: Instant) {
         if self.cleanup.is_some_and(|due| due <= now) {
-            let done = log_failure("cleanup", updater.cleanup());
+            let done = log_failure("cleanup", &updater.cleanup());
             let again = self.cleanup_delay.filter(|_| !done);
             self.cleanup = again.map(|delay| Instant::now() + delay);
         }
         if self.refresh.is_some_and(|due| due <= now) {
-            log_failure("refresh", updater.refresh());
+            log_failure("refresh", &updater.refresh());
             self.set_refresh(Instant::now());
         }
     }
 }
 
-fn log_failure<T>(what: &str, result: Result<T, Error>) -> bool {
-    if let Err(error) = &result {
+fn log_failure<T>(what: &str, result: &Result<T, Error>) -> bool {
+    if let Err(error) = result {
         warn!("periodic {what} failed, it is tried again: {error}");
     }
     result.is_ok()

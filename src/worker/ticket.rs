@@ -185,7 +185,7 @@ impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
         if !self.is_given() {
             self.put(Err(Error::WorkerGone {
-                reason: "it died of a panic before it came to this",
+                reason: "it was shut down, or has died of a panic",
             }));
         }
     }
