@@ -72,8 +72,8 @@ use fault::{Awaits, Faults, words};
 ///   `-P`, counters before a line, comments, several blocks, and lines that are no command;
 /// - addresses, interfaces and protocols; the matches `tcp`, `udp`, `icmp`, `icmp6`, `multiport`, `comment`,
 ///   `state`, `conntrack --ctstate`, `mark`, `limit`, `set`; jumps, gotos and the verdicts; the targets
-///   `LOG`, `NFLOG`, `REJECT`, `MARK`, `MASQUERADE`, `SNAT`, `DNAT`, `REDIRECT`, with the tables and
-///   kernel chains in which each is refused;
+///   `LOG`, `NFLOG`, `REJECT`, `MARK`, `SET`, `MASQUERADE`, `SNAT`, `DNAT`, `REDIRECT`, with the tables
+///   and kernel chains in which each is refused;
 /// - a rule's stored form, and `-D` and `-C` by that form;
 /// - what is atomic, which line is blamed, loops of chains, and nf_tables' limit of nested chains.
 ///
@@ -83,6 +83,8 @@ use fault::{Awaits, Faults, words};
 ///   tools don't find again by their saved text, are found here.
 /// - Counters are always 0, and `-Z` only checks that the chain is there. `-L` and `-S` print nothing.
 /// - No packet is judged.
+/// - Where iptables-nft uses freed memory (`-R` of a rule that the same block has written), it may crash;
+///   the simulation answers what the tool answers if it survives.
 /// - A set is a name ([`define_set`](Self::define_set)): its family isn't checked, and it can't be deleted while a rule names it.
 /// - Host names, and services and protocols outside a short list, are unknown.
 /// - Text is UTF-8, and is cut at a character where iptables cuts it at a byte.

@@ -185,14 +185,12 @@ fn blocks_before_a_failing_one_stay_applied() {
 
 #[test]
 fn sixteen_nested_chains_are_too_many_for_nf_tables_alone() {
-    let mut input = "*filter\n".to_owned();
-    for at in 0..16 {
-        input.push_str(&format!(":c{at} - [0:0]\n"));
-    }
-    for at in 0..15 {
-        input.push_str(&format!("-A c{at} -j c{}\n", at + 1));
-    }
-    input.push_str("-A INPUT -j c0\nCOMMIT\n");
+    let declared: Vec<_> = (0..16).map(|at| format!(":c{at} - [0:0]")).collect();
+    let jumps: Vec<_> = (1..16)
+        .map(|at| format!("-A c{} -j c{at}", at - 1))
+        .collect();
+    let (declared, jumps) = (declared.join("\n"), jumps.join("\n"));
+    let input = format!("*filter\n{declared}\n{jumps}\n-A INPUT -j c0\nCOMMIT\n");
     let outcome = |backend| {
         let mut kernel = MemoryExecutor::new(IpVersion::V4, backend);
         kernel.restore(&input).unwrap()

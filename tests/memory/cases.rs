@@ -219,6 +219,24 @@ pub const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "an insertion before a rule that the block deletes loses its place on nf_tables",
+        &[
+            "*raw\n:A - [0:0]\n-A A -p tcp\n-A A -p udp\n-I A 2 -p icmp\n-D A 3\nCOMMIT\n",
+            "*raw\n:A - [0:0]\n-A A -p tcp\n-A A -p udp\n-I A 2 -p icmp\n-I A 2 -p gre\n-D A 2\nCOMMIT\n",
+        ],
+    ),
+    (
+        "what is said of a missing chain to zero depends on the command before on nf_tables",
+        &[
+            "*mangle\n:INPUT DROP [0:0]\n-Z OUTPUT\nCOMMIT\n",
+            "*mangle\n:A - [0:0]\n-A A -p tcp\n-D A -p tcp\n-Z gone\nCOMMIT\n",
+            "*mangle\n:A - [0:0]\n-A A -p tcp\n-C A -p tcp\n:B - [0:0]\n-Z A\n-Z gone\nCOMMIT\n",
+            "*mangle\n-P INPUT DROP\nCOMMIT\n*mangle\n-Z gone\nCOMMIT\n",
+            "*mangle\n-P INPUT DROP\n-F INPUT\n-Z gone\nCOMMIT\n",
+            "*mangle\n:A - [0:0]\n-A A -p tcp\n-D A 1\n-Z gone\nCOMMIT\n",
+        ],
+    ),
+    (
         "lines that hold more than they seem",
         &[
             "*filter\n:A - [0:0]\n-A A -m comment --comment \"open -j ACCEPT\n-A A -j DROP\nCOMMIT\n",
@@ -281,6 +299,30 @@ pub const CASES: &[(&str, &[&str])] = &[
         &[
             "*filter\n-A INPUT -p ah -p tcp\nCOMMIT\n",
             "*filter\n-A INPUT ! -p ah -i a/b -m nosuch\nCOMMIT\n",
+        ],
+    ),
+    (
+        "sets that aren't there",
+        &[
+            "*filter\n-A INPUT -j SET --add-set nosuch src\nCOMMIT\n",
+            "*filter\n-D INPUT -m set ! --match-set nosuch src\nCOMMIT\n",
+            "*filter\n-A INPUT -j SET --add-set okset src --exist\nCOMMIT\n",
+            "*filter\n-A INPUT -j SET --del-set okset src\nCOMMIT\n",
+            "*filter\n-D INPUT -j SET --add-set okset src --exist\nCOMMIT\n",
+            "*filter\n-A INPUT -m set --match-set okset\nCOMMIT\n",
+            "*filter\n-A INPUT -p tcp --tcp-flags SYN\nCOMMIT\n",
+        ],
+    ),
+    (
+        "addresses to translate to",
+        &[
+            "*nat\n:A - [0:0]\n-A A -j DNAT --to-destination 2001:db8::1\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -j DNAT --to-destination 192.0.2.1\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -p tcp -j DNAT --to-destination [2001:db8::1]:80\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -p tcp -j DNAT --to-destination 192.0.2.1:80\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -j DNAT --to-destination 192.0.2.1:80\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -j SNAT --to 192.0.2.7-192.0.2.7\nCOMMIT\n",
+            "*nat\n:A - [0:0]\n-A A -j SNAT --to 300.1.1.1\nCOMMIT\n",
         ],
     ),
     (

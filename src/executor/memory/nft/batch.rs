@@ -265,6 +265,7 @@ impl Batch {
         let id = match reference {
             Reference::Handle(id) => Some(self.replaced.get(&id).copied().unwrap_or(id)),
             Reference::InBatch(id) => self.added.get(&id).copied(),
+            Reference::Lost => None,
         };
         let entries = &self.chains.get(chain).ok_or(Errno::Missing)?.entries;
         entries
