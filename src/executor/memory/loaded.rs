@@ -127,11 +127,21 @@ impl Loaded {
             dialect,
             protocol,
         };
-        if name == "multiport" && !matches!(protocol, Some((6 | 17 | 136 | 132 | 33, false))) {
-            return Err(
-                "multiport needs `-p tcp', `-p udp', `-p udplite', `-p sctp' or `-p dccp'"
-                    .to_owned(),
-            );
+        if name == "multiport" {
+            match protocol {
+                Some((6 | 17 | 136 | 132 | 33, false)) => {}
+                Some(_) => {
+                    return Err(
+                        "multiport only works with TCP, UDP, UDPLITE, SCTP and DCCP".to_owned()
+                    );
+                }
+                None => {
+                    return Err(
+                        "multiport needs `-p tcp', `-p udp', `-p udplite', `-p sctp' or `-p dccp'"
+                            .to_owned(),
+                    );
+                }
+            }
         }
         given[option] = Some(Given {
             inverted,

@@ -111,6 +111,7 @@ impl Step {
             | Action::DeleteNumber(_)
             | Action::Check
             | Action::Zero
+            | Action::ZeroNumber(_)
             | Action::List => true,
             Action::DeleteChain => command.chain.is_none(),
             _ => false,

@@ -51,7 +51,7 @@ impl<'a> Preparation<'a> {
             Step::Declare(_) => self.missing,
             Step::Command(command) => match command.action {
                 Action::Policy(_) => "Bad built-in chain name",
-                Action::Delete | Action::Check => NO_RULE,
+                Action::Delete | Action::Check | Action::ZeroNumber(_) => NO_RULE,
                 Action::Zero | Action::List => self.missing,
                 _ => NO_CHAIN,
             },
@@ -126,6 +126,7 @@ impl<'a> Preparation<'a> {
             Action::Rename(to) => self.rename(name, &to),
             Action::Flush => self.flush(chain),
             Action::Zero => self.zero(chain),
+            Action::ZeroNumber(number) => self.zero_rule(name, number),
             Action::List => match chain {
                 Some(name) if !self.cache.has(name) && self.kernel_chain(name).is_none() => {
                     Err(self.missing)
@@ -312,6 +313,20 @@ impl<'a> Preparation<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A rule's counters are set by putting the rule in its own place.
+    fn zero_rule(&mut self, name: &str, number: usize) -> Done {
+        let chain = self.cache.get(name).ok_or(NO_RULE)?;
+        // That there is no such rule is found, and forgotten.
+        match chain
+            .rules
+            .get(number - 1)
+            .map(|found| Arc::clone(&found.rule))
+        {
+            Some(rule) => self.replace(name, number, rule),
+            None => Ok(()),
+        }
     }
 
     fn create(&mut self, name: &str) -> Done {
