@@ -20,7 +20,9 @@ pub use error::{
     RestoreError, RuleError, SaveError,
 };
 pub use executor::Executor;
-pub use executor::memory::{Call, Entry, Fault, MemoryExecutor, OtherProgram, SavedTable};
+pub use executor::memory::{
+    Fault, JournalCall, JournalEntry, MemoryExecutor, OtherProgram, SavedTable,
+};
 pub use hook::HookChain;
 pub use outcome::{Exit, Outcome};
 pub use platform::{Backend, IpVersion};

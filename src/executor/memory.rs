@@ -26,7 +26,7 @@ mod save;
 mod values;
 
 pub use fault::Fault;
-pub use journal::{Call, Entry};
+pub use journal::{JournalCall, JournalEntry};
 pub use other::{OtherProgram, SavedTable};
 
 use dialect::Dialect;
@@ -98,7 +98,7 @@ pub struct MemoryExecutor {
 #[derive(Debug)]
 struct Shared {
     kernel: kernel::Kernel,
-    journal: Vec<Entry>,
+    journal: Vec<JournalEntry>,
     faults: Faults,
 }
 
@@ -123,7 +123,7 @@ impl MemoryExecutor {
 
     /// Every restore and save through this executor or a clone, oldest first. What
     /// [another program](Self::as_other_program) did isn't in it.
-    pub fn journal(&self) -> Vec<Entry> {
+    pub fn journal(&self) -> Vec<JournalEntry> {
         self.shared().journal.clone()
     }
 
@@ -211,8 +211,8 @@ impl Executor for MemoryExecutor {
             }
             Some(Fault::SaveTruncated) | None => input::restore(&mut shared.kernel, input),
         };
-        shared.journal.push(Entry {
-            call: Call::Restore(input.to_owned()),
+        shared.journal.push(JournalEntry {
+            call: JournalCall::Restore(input.to_owned()),
             outcome: outcome.clone(),
         });
         Ok(outcome)
@@ -231,8 +231,8 @@ impl Executor for MemoryExecutor {
             Some(Fault::SaveTruncated) => words::truncated(whole()),
             None => whole(),
         };
-        shared.journal.push(Entry {
-            call: Call::Save(table),
+        shared.journal.push(JournalEntry {
+            call: JournalCall::Save(table),
             outcome: outcome.clone(),
         });
         Ok(outcome)

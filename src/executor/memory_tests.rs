@@ -210,7 +210,7 @@ fn a_clone_sees_the_same_tables_and_journal() {
         other.save(Table::Nat).unwrap();
         let journal = kernel.journal();
         assert_eq!(journal[0].input(), Some(POLICY));
-        assert_eq!(journal[1].call, Call::Save(Table::Nat));
+        assert_eq!(journal[1].call, JournalCall::Save(Table::Nat));
         assert!(journal[1].outcome.stdout.ends_with(b"1970\n"));
         kernel.clear_journal();
         assert_eq!(other.journal(), []);
@@ -317,4 +317,14 @@ fn another_program_writes_behind_our_back() {
         assert_eq!(kernel.journal().len(), 2);
         assert_eq!(kernel.restore(POLICY).unwrap().exit, Exit::TimedOut);
     }
+}
+
+#[test]
+fn handles_may_go_to_other_threads() {
+    let kernel = policy(Backend::NfTables);
+    let other = kernel.clone();
+    std::thread::spawn(move || other.as_other_program(|o| o.flush(Table::Filter, "INPUT")))
+        .join()
+        .unwrap();
+    assert_eq!(rules(&kernel, "INPUT"), [] as [String; 0]);
 }
