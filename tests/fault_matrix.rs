@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::bed::NoWaiting;
-use iptables_updater::memory::{Call, Fault};
+use iptables_updater::memory::{Fault, JournalCall};
 use iptables_updater::{
     Backend, Chain, Error, FailureClass, Index, IpVersion, IptablesUpdater, MemoryExecutor,
     Request, Table,
@@ -205,7 +205,7 @@ fn no_fault_at_any_call_of_any_operation_does_lasting_harm() {
             let wanted = start_anew(&kernel);
             let saves = calls
                 .iter()
-                .filter(|entry| matches!(entry.call, Call::Save(_)));
+                .filter(|entry| matches!(entry.call, JournalCall::Save(_)));
             let (saves, restores) = (saves.clone().count(), calls.len() - saves.count());
 
             for fault in FAULTS {

@@ -9,6 +9,8 @@ mod cases;
 mod common;
 #[path = "memory/generator.rs"]
 mod generator;
+#[path = "memory/texts.rs"]
+mod texts;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -59,8 +61,13 @@ impl Pair {
             .args(["create", "okset", "hash:ip", "family", family])
             .status()
             .is_ok_and(|status| status.success());
-        assert!(made, "ipset");
-        simulated.define_set("okset");
+        // Without ipset, no set is there on either side.
+        let required =
+            std::env::var_os("IPTABLES_UPDATER_REQUIRE_KERNEL").is_some_and(|v| v == "1");
+        assert!(made || !required, "ipset can't make a set");
+        if made {
+            simulated.define_set("okset");
+        }
         Self {
             real,
             simulated,

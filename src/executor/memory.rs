@@ -26,7 +26,7 @@ mod save;
 mod values;
 
 pub use fault::Fault;
-pub use journal::{Call, Entry};
+pub use journal::{JournalCall, JournalEntry};
 pub use other::{OtherProgram, Snapshot};
 
 use dialect::Dialect;
@@ -73,8 +73,8 @@ use fault::{Awaits, Faults, words};
 ///   `-P`, counters before a line, comments, several blocks, and lines that are no command;
 /// - addresses, interfaces and protocols; the matches `tcp`, `udp`, `icmp`, `icmp6`, `multiport`, `comment`,
 ///   `state`, `conntrack --ctstate`, `mark`, `limit`, `set`; jumps, gotos and the verdicts; the targets
-///   `LOG`, `NFLOG`, `REJECT`, `MARK`, `MASQUERADE`, `SNAT`, `DNAT`, `REDIRECT`, with the tables and
-///   kernel chains in which each is refused;
+///   `LOG`, `NFLOG`, `REJECT`, `MARK`, `SET`, `MASQUERADE`, `SNAT`, `DNAT`, `REDIRECT`, with the tables
+///   and kernel chains in which each is refused;
 /// - a rule's stored form, and `-D` and `-C` by that form;
 /// - what is atomic, which line is blamed, loops of chains, and nf_tables' limit of nested chains.
 ///
@@ -84,6 +84,8 @@ use fault::{Awaits, Faults, words};
 ///   tools don't find again by their saved text, are found here.
 /// - Counters are always 0, and `-Z` only checks that the chain is there. `-L` and `-S` print nothing.
 /// - No packet is judged.
+/// - Where iptables-nft uses freed memory (`-R` of a rule that the same block has written), it may crash;
+///   the simulation answers what the tool answers if it survives.
 /// - A set is a name ([`define_set`](Self::define_set)): its family isn't checked, and it can't be deleted while a rule names it.
 /// - Host names, and services and protocols outside a short list, are unknown.
 /// - Text is UTF-8, and is cut at a character where iptables cuts it at a byte.
@@ -97,7 +99,7 @@ pub struct MemoryExecutor {
 #[derive(Debug)]
 struct Shared {
     kernel: kernel::Kernel,
-    journal: Vec<Entry>,
+    journal: Vec<JournalEntry>,
     faults: Faults,
 }
 
@@ -122,7 +124,7 @@ impl MemoryExecutor {
 
     /// Every restore and save through this executor or a clone, oldest first. What
     /// [another program](Self::as_other_program) did isn't in it.
-    pub fn journal(&self) -> Vec<Entry> {
+    pub fn journal(&self) -> Vec<JournalEntry> {
         self.shared().journal.clone()
     }
 
@@ -210,8 +212,8 @@ impl Executor for MemoryExecutor {
             }
             Some(Fault::SaveTruncated) | None => input::restore(&mut shared.kernel, input),
         };
-        shared.journal.push(Entry {
-            call: Call::Restore(input.to_owned()),
+        shared.journal.push(JournalEntry {
+            call: JournalCall::Restore(input.to_owned()),
             outcome: outcome.clone(),
         });
         Ok(outcome)
@@ -230,8 +232,8 @@ impl Executor for MemoryExecutor {
             Some(Fault::SaveTruncated) => words::truncated(whole()),
             None => whole(),
         };
-        shared.journal.push(Entry {
-            call: Call::Save(table),
+        shared.journal.push(JournalEntry {
+            call: JournalCall::Save(table),
             outcome: outcome.clone(),
         });
         Ok(outcome)

@@ -185,14 +185,12 @@ fn blocks_before_a_failing_one_stay_applied() {
 
 #[test]
 fn sixteen_nested_chains_are_too_many_for_nf_tables_alone() {
-    let mut input = "*filter\n".to_owned();
-    for at in 0..16 {
-        input.push_str(&format!(":c{at} - [0:0]\n"));
-    }
-    for at in 0..15 {
-        input.push_str(&format!("-A c{at} -j c{}\n", at + 1));
-    }
-    input.push_str("-A INPUT -j c0\nCOMMIT\n");
+    let declared: Vec<_> = (0..16).map(|at| format!(":c{at} - [0:0]")).collect();
+    let jumps: Vec<_> = (1..16)
+        .map(|at| format!("-A c{} -j c{at}", at - 1))
+        .collect();
+    let (declared, jumps) = (declared.join("\n"), jumps.join("\n"));
+    let input = format!("*filter\n{declared}\n{jumps}\n-A INPUT -j c0\nCOMMIT\n");
     let outcome = |backend| {
         let mut kernel = MemoryExecutor::new(IpVersion::V4, backend);
         kernel.restore(&input).unwrap()
@@ -212,7 +210,7 @@ fn a_clone_sees_the_same_tables_and_journal() {
         other.save(Table::Nat).unwrap();
         let journal = kernel.journal();
         assert_eq!(journal[0].input(), Some(POLICY));
-        assert_eq!(journal[1].call, Call::Save(Table::Nat));
+        assert_eq!(journal[1].call, JournalCall::Save(Table::Nat));
         assert!(journal[1].outcome.stdout.ends_with(b"1970\n"));
         kernel.clear_journal();
         assert_eq!(other.journal(), []);
@@ -319,4 +317,14 @@ fn another_program_writes_behind_our_back() {
         assert_eq!(kernel.journal().len(), 2);
         assert_eq!(kernel.restore(POLICY).unwrap().exit, Exit::TimedOut);
     }
+}
+
+#[test]
+fn handles_may_go_to_other_threads() {
+    let kernel = policy(Backend::NfTables);
+    let other = kernel.clone();
+    std::thread::spawn(move || other.as_other_program(|o| o.flush(Table::Filter, "INPUT")))
+        .join()
+        .unwrap();
+    assert_eq!(rules(&kernel, "INPUT"), [] as [String; 0]);
 }

@@ -44,6 +44,7 @@ pub(super) enum Action {
     Rename(String),
     Flush,
     Zero,
+    ZeroNumber(usize),
     Policy(String),
     List,
 }

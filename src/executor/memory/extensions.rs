@@ -296,6 +296,14 @@ pub(super) const TARGETS: &[Spec] = &[
         &[Opt::new("queue-num", Kind::Number(0, 65_535, None))],
     )
     .default("--queue-num 0"),
+    Spec::new(
+        "SET",
+        &[
+            Opt::new("add-set", Kind::Set).twice("--add-set can be specified only once"),
+            Opt::new("exist", Kind::Flag),
+            Opt::new("del-set", Kind::Set).twice("--del-set can be specified only once"),
+        ],
+    ),
     Spec::new("TRACE", &[]),
     Spec::new("NOTRACK", &[]),
 ];
@@ -359,7 +367,6 @@ pub(super) const OTHER_TARGETS: &[&str] = &[
     "NETMAP",
     "RATEEST",
     "SECMARK",
-    "SET",
     "SYNPROXY",
     "TCPMSS",
     "TCPOPTSTRIP",

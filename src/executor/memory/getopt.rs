@@ -296,18 +296,14 @@ mod tests {
         std::iter::from_fn(|| words.next(extensions, open)).collect()
     }
 
-    fn value(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
     #[test]
     fn letters_are_bundled_and_values_attached() {
         let expected = [
             Item::Core('f', None),
-            Item::Core('j', value("DROP")),
+            Item::Core('j', Some("DROP".to_owned())),
             Item::Core('F', None),
             Item::Word("C1".to_owned()),
-            Item::Core('F', value("C1")),
+            Item::Core('F', Some("C1".to_owned())),
             Item::NoValue("-m".to_owned()),
         ];
         assert_eq!(items("-fj DROP -F C1 -FC1 -m", &[], false), expected);
@@ -322,9 +318,17 @@ mod tests {
             option: 1,
         };
         for (line, open, expected) in [
-            ("--prot tcp", false, Item::Core('p', value("tcp"))),
-            ("--jump=DROP", false, Item::Core('j', value("DROP"))),
-            ("--dpo 80", false, Item::Extension(0, 1, value("80"))),
+            ("--prot tcp", false, Item::Core('p', Some("tcp".to_owned()))),
+            (
+                "--jump=DROP",
+                false,
+                Item::Core('j', Some("DROP".to_owned())),
+            ),
+            (
+                "--dpo 80",
+                false,
+                Item::Extension(0, 1, Some("80".to_owned())),
+            ),
             ("--d", false, unknown("--d")),
             ("--set", false, Item::NoValue("--set".to_owned())),
             // Another extension's option may have this name.

@@ -28,6 +28,7 @@ pub(super) fn restore(kernel: &mut Kernel, input: &str) -> Outcome {
         line: 0,
         warnings: String::new(),
         declared: BTreeSet::new(),
+        memory: nft::Memory::default(),
     };
     let stop = reader.read(input).err();
     let (line, mut warnings) = (reader.line, reader.warnings);
@@ -46,6 +47,7 @@ struct Reader<'a> {
     line: usize,
     warnings: String,
     declared: BTreeSet<String>,
+    memory: nft::Memory,
 }
 
 impl Reader<'_> {
@@ -121,7 +123,7 @@ impl Reader<'_> {
         let block = if dialect.is_legacy() {
             Block::Legacy(legacy::Block::new(self.kernel.table(table), table, dialect))
         } else {
-            Block::Nft(nft::Block::default())
+            Block::Nft(nft::Block::new())
         };
         self.block = Some((table, block));
         Ok(())
@@ -133,7 +135,8 @@ impl Reader<'_> {
         };
         let after = match block {
             Block::Nft(block) => {
-                block.commit(self.kernel.table(table), table, self.kernel.dialect)?
+                let chains = self.kernel.table(table);
+                block.commit(chains, table, self.kernel.dialect, &mut self.memory)?
             }
             Block::Legacy(block) => block.commit()?,
         };

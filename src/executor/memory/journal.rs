@@ -5,9 +5,9 @@ use crate::{Outcome, Table};
 /// One call of [`Executor::restore`](crate::Executor::restore) or [`save`](crate::Executor::save).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct JournalEntry {
     /// What was asked.
-    pub call: Call,
+    pub call: JournalCall,
     /// What was answered.
     pub outcome: Outcome,
 }
@@ -15,19 +15,19 @@ pub struct Entry {
 /// What an executor was asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Call {
+pub enum JournalCall {
     /// `iptables-restore --noflush` with this input.
     Restore(String),
     /// `iptables-save -t` of this table.
     Save(Table),
 }
 
-impl Entry {
+impl JournalEntry {
     /// The input, if it was a restore.
     pub fn input(&self) -> Option<&str> {
         match &self.call {
-            Call::Restore(input) => Some(input),
-            Call::Save(_) => None,
+            JournalCall::Restore(input) => Some(input),
+            JournalCall::Save(_) => None,
         }
     }
 }

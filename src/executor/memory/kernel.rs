@@ -18,9 +18,11 @@ pub(super) struct Kernel {
 /// The chains of one table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chains {
-    by_name: BTreeMap<String, Arc<Chain>>,
+    by_name: BTreeMap<Arc<str>, Arc<Chain>>,
     /// How many live rules lead to a chain.
-    references: HashMap<String, usize>,
+    references: HashMap<Arc<str>, usize>,
+    /// Chains in which dead rules may lie.
+    graves: BTreeSet<Arc<str>>,
     /// Whether the table was ever written: iptables-nft creates it then.
     pub(super) exists: bool,
     next: u64,
@@ -102,7 +104,7 @@ impl Chains {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Chain)> {
         self.by_name
             .iter()
-            .map(|(name, chain)| (name.as_str(), chain.as_ref()))
+            .map(|(name, chain)| (&**name, chain.as_ref()))
     }
 
     /// The chains as nf_tables lists them: kernel chains by hook, then the others by creation.
@@ -138,7 +140,7 @@ impl Chains {
             entries: Vec::new(),
             created,
         };
-        self.by_name.insert(name.to_owned(), Arc::new(chain));
+        self.by_name.insert(name.into(), Arc::new(chain));
     }
 
     pub(super) fn set_policy(&mut self, name: &str, drops: bool) {
@@ -158,9 +160,9 @@ impl Chains {
         let Some(chain) = self.by_name.remove(from) else {
             return;
         };
-        self.by_name.insert(to.to_owned(), chain);
+        self.by_name.insert(to.into(), chain);
         if let Some(count) = self.references.remove(from) {
-            self.references.insert(to.to_owned(), count);
+            self.references.insert(to.into(), count);
             for chain in self.by_name.values_mut() {
                 if chain.entries.iter().any(|e| e.rule.chain() == Some(from)) {
                     for entry in &mut Arc::make_mut(chain).entries {
@@ -177,7 +179,7 @@ impl Chains {
             return;
         };
         if let Some(target) = rule.chain() {
-            *self.references.entry(target.to_owned()).or_default() += 1;
+            *self.references.entry(target.into()).or_default() += 1;
         }
         let dead = false;
         Arc::make_mut(held)
@@ -191,8 +193,8 @@ impl Chains {
     }
 
     /// Lets the rule at this place die.
-    pub(super) fn kill_rule(&mut self, chain: &str, at: usize) {
-        let Some(chain) = self.by_name.get_mut(chain) else {
+    pub(super) fn kill_rule(&mut self, name: &str, at: usize) {
+        let Some(chain) = self.by_name.get_mut(name) else {
             return;
         };
         let entry = &mut Arc::make_mut(chain).entries[at];
@@ -200,6 +202,9 @@ impl Chains {
             return;
         }
         entry.dead = true;
+        if !self.graves.contains(name) {
+            self.graves.insert(name.into());
+        }
         if let Some(target) = entry.rule.chain()
             && let Some(count) = self.references.get_mut(target)
         {
@@ -226,17 +231,16 @@ impl Chains {
     }
 
     /// Buries the dead of the chain.
-    pub(super) fn bury(&mut self, chain: &str) {
-        if let Some(chain) = self.by_name.get_mut(chain)
-            && chain.entries.iter().any(|entry| entry.dead)
+    pub(super) fn bury(&mut self, name: &str) {
+        if self.graves.remove(name)
+            && let Some(chain) = self.by_name.get_mut(name)
         {
             Arc::make_mut(chain).entries.retain(|entry| !entry.dead);
         }
     }
 
     pub(super) fn bury_all(&mut self) {
-        let names: Vec<_> = self.by_name.keys().cloned().collect();
-        for name in names {
+        while let Some(name) = self.graves.first().cloned() {
             self.bury(&name);
         }
     }

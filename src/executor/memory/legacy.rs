@@ -7,8 +7,13 @@ use super::command::{Action, Command, MAX_NAME, VERDICTS, parameter};
 use super::dialect::{Dialect, Stop};
 use super::input::no_policy;
 use super::kernel::Chains;
+use super::quote;
 use super::rule::{Rule, Target};
 use crate::{KernelChain, Table};
+
+/// The most bytes of a name that `-E` gives, and how many of them the kernel keeps: more than a chain
+/// may have that is declared.
+const MAX_NEW_NAME: (usize, usize) = (31, 29);
 
 /// The copy of a table that a block works on.
 #[derive(Debug)]
@@ -94,6 +99,10 @@ impl Block {
                 self.chains.bury_all();
                 true
             }
+            Action::ZeroNumber(number) => self
+                .chains
+                .get(name)
+                .is_some_and(|chain| number <= chain.entries.len()),
             Action::Zero | Action::List => chain.is_none_or(|name| self.chains.has(name)),
             Action::Policy(policy) => self.policy(name, &policy).is_ok(),
         };
@@ -213,9 +222,9 @@ impl Block {
             && !self.is_kernel_chain(from)
             && !self.chains.has(to)
             && !VERDICTS.contains(&to)
-            && to.len() <= MAX_NAME;
+            && to.len() <= MAX_NEW_NAME.0;
         if fits {
-            self.chains.rename(from, to);
+            self.chains.rename(from, quote::cut(to, MAX_NEW_NAME.1));
         }
         fits
     }

@@ -70,16 +70,14 @@ impl Loaded {
         }
     }
 
-    /// The option takes another word after its value.
-    pub(super) fn second_word(&self, option: usize) -> Option<&'static str> {
-        match &self.kind {
-            Options::Known(spec, _) => match spec.options[option].kind {
-                Kind::Set => Some("--match-set requires two args."),
-                Kind::TcpFlags => Some("--tcp-flags requires two args."),
-                _ => None,
-            },
-            Options::Kept(_) => None,
-        }
+    /// The option takes another word after its value: what is said if there is none.
+    pub(super) fn second_word(&self, option: usize) -> Option<String> {
+        let Options::Known(spec, _) = &self.kind else {
+            return None;
+        };
+        let opt = &spec.options[option];
+        matches!(opt.kind, Kind::Set | Kind::TcpFlags)
+            .then(|| format!("--{} requires two args.", opt.name))
     }
 
     /// Whether the option names a set.
@@ -129,11 +127,21 @@ impl Loaded {
             dialect,
             protocol,
         };
-        if name == "multiport" && !matches!(protocol, Some((6 | 17 | 136 | 132 | 33, false))) {
-            return Err(
-                "multiport needs `-p tcp', `-p udp', `-p udplite', `-p sctp' or `-p dccp'"
-                    .to_owned(),
-            );
+        if name == "multiport" {
+            match protocol {
+                Some((6 | 17 | 136 | 132 | 33, false)) => {}
+                Some(_) => {
+                    return Err(
+                        "multiport only works with TCP, UDP, UDPLITE, SCTP and DCCP".to_owned()
+                    );
+                }
+                None => {
+                    return Err(
+                        "multiport needs `-p tcp', `-p udp', `-p udplite', `-p sctp' or `-p dccp'"
+                            .to_owned(),
+                    );
+                }
+            }
         }
         given[option] = Some(Given {
             inverted,

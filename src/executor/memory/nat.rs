@@ -34,20 +34,16 @@ pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String
         IpVersion::V6 => text.parse::<std::net::Ipv6Addr>().is_ok(),
     };
     let bad = |text: &str| format!("Bad IP address \"{text}\"");
-    let (addresses, ports) = match named.dialect.version {
-        IpVersion::V4 => match text.split_once(':') {
+    let v6 = named.dialect.version == IpVersion::V6;
+    let (addresses, ports) = match text.strip_prefix('[').and_then(|t| t.split_once(']')) {
+        Some((addresses, rest)) if v6 => (addresses, rest.strip_prefix(':')),
+        Some(_) => return Err("Invalid address format".to_owned()),
+        // A single colon can't be an address's.
+        None if text.matches(':').count() == 1 => match text.split_once(':') {
             Some((addresses, ports)) => (addresses, Some(ports)),
             None => (text, None),
         },
-        IpVersion::V6 => match text.strip_prefix('[').and_then(|t| t.split_once(']')) {
-            Some((addresses, rest)) => (addresses, rest.strip_prefix(':')),
-            // A single colon can't be an address's.
-            None if text.matches(':').count() == 1 => match text.split_once(':') {
-                Some((addresses, ports)) => (addresses, Some(ports)),
-                None => (text, None),
-            },
-            None => (text, None),
-        },
+        None => (text, None),
     };
     if ports.is_some() {
         port_protocol(named)?;
@@ -64,7 +60,7 @@ pub(super) fn destination(named: Named<'_>, text: &str) -> Result<String, String
         None => return Err(bad(addresses)),
     };
     if let Some(ports) = ports {
-        if named.dialect.version == IpVersion::V6 && !saved.is_empty() {
+        if v6 && !saved.is_empty() {
             saved = format!("[{saved}]");
         }
         saved.push(':');

@@ -13,9 +13,19 @@ mod prepare;
 mod validate;
 
 /// The commands of a block, with their lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Block {
     steps: Vec<(usize, Step)>,
+}
+
+/// What of one block the tool still has in mind in the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Memory(&'static str);
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self(prepare::NO_CHAIN)
+    }
 }
 
 #[derive(Debug)]
@@ -28,6 +38,10 @@ enum Step {
 }
 
 impl Block {
+    pub(super) fn new() -> Self {
+        Self { steps: Vec::new() }
+    }
+
     pub(super) fn declare(
         &mut self,
         line: usize,
@@ -70,13 +84,16 @@ impl Block {
         chains: &Chains,
         table: Table,
         dialect: Dialect,
+        memory: &mut Memory,
     ) -> Result<Chains, Stop> {
         let loads_rules = self.steps.iter().any(|(_, step)| step.loads_rules());
-        let mut preparation = prepare::Preparation::new(chains, table, loads_rules);
+        let mut preparation = prepare::Preparation::new(chains, table, loads_rules, memory.0);
         for (line, step) in self.steps {
             preparation.step(line, step)?;
         }
-        batch::run(chains, &preparation.messages, table, dialect).map_err(Stop::Kernel)
+        let (messages, missing) = preparation.finish();
+        *memory = Memory(missing);
+        batch::run(chains, &messages, table, dialect).map_err(Stop::Kernel)
     }
 }
 
@@ -94,6 +111,7 @@ impl Step {
             | Action::DeleteNumber(_)
             | Action::Check
             | Action::Zero
+            | Action::ZeroNumber(_)
             | Action::List => true,
             Action::DeleteChain => command.chain.is_none(),
             _ => false,

@@ -103,7 +103,9 @@ impl Parser<'_> {
     }
 
     fn interface(&mut self, letter: char, name: String) -> Result<(), Stop> {
-        self.once(letter, true)?;
+        if !name.is_empty() {
+            self.once(letter, true)?;
+        }
         general::interface(&name).map_err(Stop::Parameter)?;
         self.warnings
             .push_str(&general::interface_warning(&name).unwrap_or_default());

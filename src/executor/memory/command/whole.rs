@@ -43,13 +43,19 @@ impl Parser<'_> {
                     .ok_or_else(|| parameter("-E requires old-chain-name and new-chain-name"))?,
             ),
             'F' => Action::Flush,
-            'Z' => Action::Zero,
+            'Z' => match self.number()? {
+                Some(number) => Action::ZeroNumber(number),
+                None => Action::Zero,
+            },
             'P' => Action::Policy(
                 self.words
                     .value()
                     .ok_or_else(|| parameter("-P requires a chain and a policy"))?,
             ),
-            _ => Action::List,
+            _ => {
+                self.number()?;
+                Action::List
+            }
         };
         self.command = Some((letter, action));
         Ok(())
@@ -87,7 +93,9 @@ impl Parser<'_> {
             return Err(parameter("nothing appropriate following !"));
         }
         let on_rule = matches!(letter, 'A' | 'I' | 'R' | 'D' | 'C');
-        let rules = if on_rule { self.rules()? } else { Vec::new() };
+        // Addresses are read for other commands too.
+        let rules = self.rules()?;
+        let rules = if on_rule { rules } else { Vec::new() };
         if letter == 'R' && rules.len() != 1 {
             return Err(parameter(
                 "Replacement rule does not specify a unique address",

@@ -128,7 +128,8 @@ struct Batch {
     replaced: HashMap<u64, u64>,
     /// Rules of this batch, by the number that the tool gave them.
     added: HashMap<u64, u64>,
-    renames: Vec<(String, String)>,
+    /// The chain, by its name and its number, and its new name.
+    renames: Vec<(String, u64, String)>,
 }
 
 impl Batch {
@@ -203,14 +204,12 @@ impl Batch {
                 has_handle,
                 to,
             } => {
-                if !has_handle || !self.chains.has(from) {
-                    return Err(Errno::Missing);
-                }
-                if self.chains.has(to) || self.renames.iter().any(|(_, other)| other == to) {
+                let chain = self.chains.get(from).filter(|_| *has_handle);
+                let created = chain.ok_or(Errno::Missing)?.created;
+                if self.chains.has(to) || self.renames.iter().any(|(.., other)| other == to) {
                     return Err(Errno::Exists);
                 }
-                // The last name given to a chain is the one that stays.
-                self.renames.push((from.clone(), to.clone()));
+                self.renames.push((from.clone(), created, to.clone()));
             }
             Operation::Flush(Some(name)) => {
                 if !self.chains.has(name) {
@@ -265,6 +264,7 @@ impl Batch {
         let id = match reference {
             Reference::Handle(id) => Some(self.replaced.get(&id).copied().unwrap_or(id)),
             Reference::InBatch(id) => self.added.get(&id).copied(),
+            Reference::Lost => None,
         };
         let entries = &self.chains.get(chain).ok_or(Errno::Missing)?.entries;
         entries
@@ -315,11 +315,12 @@ impl Batch {
 
     fn commit(mut self) -> Chains {
         self.chains.bury_all();
-        for (at, (from, to)) in self.renames.iter().enumerate() {
-            if !self.renames[at + 1..]
-                .iter()
-                .any(|(later, _)| later == from)
-            {
+        for (at, (from, created, to)) in self.renames.iter().enumerate() {
+            // The last name given to a chain is the one that stays. A chain that has been deleted takes
+            // its new name along, even if there is another of its old name now.
+            let later = &self.renames[at + 1..];
+            let there = self.chains.get(from).is_some_and(|c| c.created == *created);
+            if there && !later.iter().any(|(_, other, _)| other == created) {
                 self.chains.rename(from, to);
             }
         }

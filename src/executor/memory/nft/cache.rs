@@ -14,6 +14,8 @@ pub(super) enum Reference {
     Handle(u64),
     /// By a number of this batch: the kernel hasn't given it a handle yet.
     InBatch(u64),
+    /// By a number that no rule has any more.
+    Lost,
 }
 
 #[derive(Debug, Clone)]

@@ -11,32 +11,51 @@ use crate::executor::memory::kernel::Chains;
 use crate::executor::memory::rule::Rule;
 use crate::{KernelChain, Table};
 
-const NO_CHAIN: &str = "No chain/target/match by that name";
+pub(super) const NO_CHAIN: &str = "No chain/target/match by that name";
 const NO_RULE: &str = "Bad rule (does a matching rule exist in that chain?)";
 
 pub(super) struct Preparation<'a> {
     cache: Cache<'a>,
     table: Table,
-    pub(super) messages: Vec<Message>,
+    messages: Vec<Message>,
     line: usize,
     next: u64,
+    /// What the tool says of a missing chain where it doesn't say what it was doing: the words of the
+    /// command before.
+    missing: &'static str,
 }
 
 type Done = Result<(), &'static str>;
 
 impl<'a> Preparation<'a> {
-    pub(super) fn new(chains: &'a Chains, table: Table, loads_rules: bool) -> Self {
+    pub(super) fn new(
+        chains: &'a Chains,
+        table: Table,
+        loads_rules: bool,
+        missing: &'static str,
+    ) -> Self {
         Self {
             cache: Cache::new(chains, loads_rules),
             table,
             messages: Vec::new(),
             line: 0,
             next: 0,
+            missing,
         }
     }
 
     pub(super) fn step(&mut self, line: usize, step: Step) -> Result<(), Stop> {
         self.line = line;
+        self.missing = match &step {
+            Step::Policy(..) => "Bad built-in chain name",
+            Step::Declare(_) => self.missing,
+            Step::Command(command) => match command.action {
+                Action::Policy(_) => "Bad built-in chain name",
+                Action::Delete | Action::Check | Action::ZeroNumber(_) => NO_RULE,
+                Action::Zero | Action::List => self.missing,
+                _ => NO_CHAIN,
+            },
+        };
         let done = match step {
             Step::Declare(name) => {
                 self.declare(&name);
@@ -46,6 +65,11 @@ impl<'a> Preparation<'a> {
             Step::Command(command) => self.command(command)?,
         };
         done.map_err(|reason| Stop::Failed { line, reason })
+    }
+
+    /// What has been prepared, and the words for a missing chain that stay.
+    pub(super) fn finish(self) -> (Vec<Message>, &'static str) {
+        (self.messages, self.missing)
     }
 
     fn send(&mut self, operation: Operation) {
@@ -102,9 +126,10 @@ impl<'a> Preparation<'a> {
             Action::Rename(to) => self.rename(name, &to),
             Action::Flush => self.flush(chain),
             Action::Zero => self.zero(chain),
+            Action::ZeroNumber(number) => self.zero_rule(name, number),
             Action::List => match chain {
                 Some(name) if !self.cache.has(name) && self.kernel_chain(name).is_none() => {
-                    Err(NO_CHAIN)
+                    Err(self.missing)
                 }
                 _ => Ok(()),
             },
@@ -223,6 +248,16 @@ impl<'a> Preparation<'a> {
         if let Some(chain) = self.cache.get(name) {
             let rule = chain.rules.remove(at).reference;
             let chain = name.to_owned();
+            if matches!(rule, Reference::InBatch(_)) {
+                // The rule gets a new number to be deleted by. An insertion before it went by the old.
+                for message in &mut self.messages {
+                    if let Operation::Insert { before, .. } = &mut message.operation
+                        && *before == Some(rule)
+                    {
+                        *before = Some(Reference::Lost);
+                    }
+                }
+            }
             self.send(Operation::Delete { chain, rule });
         }
     }
@@ -271,13 +306,27 @@ impl<'a> Preparation<'a> {
             None => self.cache.names(),
         };
         for name in names {
-            let held = self.cache.get(&name).ok_or(NO_CHAIN)?;
+            let held = self.cache.get(&name).ok_or(self.missing)?;
             if held.hook.is_some() {
                 let drops = held.drops;
                 self.send(Operation::Policy(name, Some(drops)));
             }
         }
         Ok(())
+    }
+
+    /// A rule's counters are set by putting the rule in its own place.
+    fn zero_rule(&mut self, name: &str, number: usize) -> Done {
+        let chain = self.cache.get(name).ok_or(NO_RULE)?;
+        // That there is no such rule is found, and forgotten.
+        match chain
+            .rules
+            .get(number - 1)
+            .map(|found| Arc::clone(&found.rule))
+        {
+            Some(rule) => self.replace(name, number, rule),
+            None => Ok(()),
+        }
     }
 
     fn create(&mut self, name: &str) -> Done {
