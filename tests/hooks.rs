@@ -1,4 +1,4 @@
-//! Hook rules in chains of others: on the real kernel, both back ends, IPv4 and IPv6.
+//! Hook rules in chains of others: on the simulated and the real kernel, both back ends, IPv4 and IPv6.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Graceful restart, cleanup and refresh: on the real kernel, both back ends, IPv4 and IPv6.
+//! Graceful restart, cleanup and refresh: on the simulated and the real kernel, both back ends, IPv4 and IPv6.
 
 mod common;
 

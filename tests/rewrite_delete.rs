@@ -1,4 +1,4 @@
-//! Rewrites, deletions, stubs: on the real kernel, both back ends, IPv4 and IPv6.
+//! Rewrites, deletions, stubs: on the simulated and the real kernel, both back ends, IPv4 and IPv6.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Drift: found without understanding rules, and repaired; on the real kernel, both back ends, IPv4 and IPv6.
+//! Drift: found without understanding rules, and repaired; on the simulated and the real kernel, both back ends, IPv4 and IPv6.
 
 mod common;
 

@@ -1,4 +1,50 @@
 //! An executor without a kernel: iptables in memory, for tests and for machines that have none.
+//!
+//! A program that uses this library is tested on it without root, and without touching a firewall. The test keeps
+//! one handle to the simulated kernel and gives another to the updater:
+//!
+//! ```
+//! use iptables_updater::memory::Fault;
+//! use iptables_updater::{
+//!     Backend, Chain, Error, Executor, FailureClass, IpVersion, IptablesUpdater, MemoryExecutor, Table,
+//! };
+//!
+//! // Your program: lets one network in, through a chain of its own.
+//! fn let_in<E: Executor>(filter: &mut IptablesUpdater<E>, network: &str) -> Result<(), Error> {
+//!     let rules = [format!("-s {network} -j ACCEPT"), "-j DROP".to_owned()];
+//!     filter.rewrite_chains([Chain::new("door-in", rules)?])?;
+//!     filter.ensure_rule_inserted("INPUT", "-j door-in")
+//! }
+//!
+//! // Your tests, on either back end:
+//! for backend in [Backend::NfTables, Backend::Legacy] {
+//!     let kernel = MemoryExecutor::new(IpVersion::V4, backend);
+//!     let mut filter = IptablesUpdater::builder(Table::Filter)
+//!         .chain_prefix("door-")
+//!         .open(kernel.clone())?;
+//!
+//!     // With a fault: the first restore doesn't end, and is killed.
+//!     kernel.fail_restore(1, Fault::Hangs);
+//!     let_in(&mut filter, "192.0.2.0/24")?;
+//!     assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), ["-j door-in"]);
+//!     assert_eq!(filter.stats().retries.total(), 1);
+//!
+//!     // With a fault that doesn't pass: the error says so, and all is as it was.
+//!     kernel.fail_restore(1, Fault::Fails(FailureClass::Refused));
+//!     let error = let_in(&mut filter, "198.51.100.0/24").unwrap_err();
+//!     assert_eq!(error.class(), Some(FailureClass::Refused));
+//!     assert_eq!(kernel.rules(Table::Filter, "door-in").unwrap()[0], "-s 192.0.2.0/24 -j ACCEPT");
+//!
+//!     // With another program, whose script empties the table.
+//!     kernel.as_other_program(|other| other.flush_table(Table::Filter));
+//!     assert_eq!(filter.refresh()?.missing, ["door-in"]);
+//!     assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), ["-j door-in"]);
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! The example `testing_your_program` has more of them. The pauses between tries take real time here; give the
+//! builder a [`Clock`](crate::Clock) on which they don't.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
