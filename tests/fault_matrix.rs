@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use common::bed::NoWaiting;
 use iptables_updater::memory::{Fault, JournalCall};
 use iptables_updater::{
-    Backend, Chain, Error, FailureClass, Index, IpVersion, IptablesUpdater, MemoryExecutor,
-    Request, Table,
+    Backend, Chain, Error, Executor, Failure, FailureClass, Index, IpVersion, IptablesUpdater,
+    MemoryExecutor, Request, Table,
 };
 
 type Updater = IptablesUpdater<MemoryExecutor>;
@@ -255,5 +255,28 @@ fn no_fault_at_any_call_of_any_operation_does_lasting_harm() {
         let silent = matches!(*name, "rewrite nothing" | "override" | "refresh" | "verify");
         assert!(silent || outcomes.contains(&(*name, true)), "{name}");
         assert!(silent || outcomes.contains(&(*name, false)), "{name}");
+    }
+}
+
+#[test]
+fn an_injected_failure_is_told_as_the_class_that_it_says() {
+    let input = "*filter\n:web-a - [0:0]\n-A web-a -j web-b\n-D web-a -j web-b\n-X web-a\nCOMMIT\n";
+    for backend in [Backend::NfTables, Backend::Legacy] {
+        for fault in FAULTS {
+            let mut kernel = MemoryExecutor::new(IpVersion::V4, backend);
+            kernel.fail_restore(1, *fault);
+            let outcome = kernel.restore(input).unwrap();
+            let found = Failure::of_restore(&outcome, input).map(|failure| failure.class);
+            let expected = match (backend, fault) {
+                // A restore has nothing to truncate; the input is refused for what is wrong with it.
+                (_, Fault::SaveTruncated) => found,
+                // Legacy has no words of its own for it.
+                (Backend::Legacy, Fault::Fails(FailureClass::NoPrivilege)) => {
+                    Some(FailureClass::LockFile)
+                }
+                _ => fault.class_on(backend),
+            };
+            assert_eq!(found, expected, "{backend} {fault:?} {outcome:?}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use common::bed::NoWaiting;
 use iptables_updater::memory::Fault;
 use iptables_updater::worker::{self, Handle, Pending, Ticket, WorkerConfig};
 use iptables_updater::{
-    Backend, Chain, Error, Executor, ExecutorError, FailureClass, IpVersion, IptablesUpdater,
-    MemoryExecutor, Outcome, Request, Table,
+    Backend, Chain, CleanupReport, Error, Executor, ExecutorError, FailureClass, IpVersion,
+    IptablesUpdater, MemoryExecutor, Outcome, Request, Table,
 };
 
 /// The simulated kernel behind a gate.
@@ -130,6 +130,12 @@ fn updater(gated: &Gated) -> IptablesUpdater<Gated> {
 
 fn spawn(gated: &Gated, config: WorkerConfig) -> Handle<Gated> {
     worker::spawn(updater(gated), config)
+}
+
+fn all_succeed(tickets: impl IntoIterator<Item = Ticket<()>>) {
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
 }
 
 fn chain(name: &str) -> Chain {
@@ -262,7 +268,7 @@ fn blocking_calls_return_the_value_or_the_error() {
         assert!(handle.verify().unwrap().is_empty());
         assert!(handle.refresh().unwrap().is_empty());
         assert_eq!(handle.refresh_all().unwrap().rewritten, ["web-a"]);
-        assert_eq!(handle.cleanup().unwrap(), Default::default());
+        assert_eq!(handle.cleanup().unwrap(), CleanupReport::default());
         let table = handle.call(|updater| Ok(updater.table())).unwrap();
         assert_eq!(table, Table::Filter);
         // What is wrong is told at once, and not queued.
@@ -289,9 +295,7 @@ fn a_batch_has_no_more_requests_and_bytes_than_it_may() {
             .collect();
         gated.open();
         first.wait().unwrap();
-        tickets
-            .into_iter()
-            .for_each(|ticket| ticket.wait().unwrap());
+        all_succeed(tickets);
         let sizes: Vec<_> = gated.batches().iter().map(Vec::len).collect();
         assert_eq!(sizes, [1, 3, 3, 1]);
     });
@@ -303,9 +307,7 @@ fn a_batch_has_no_more_requests_and_bytes_than_it_may() {
         let tickets = chains.map(|chain| handle.rewrite_chains_later([chain]));
         gated.open();
         first.wait().unwrap();
-        tickets
-            .into_iter()
-            .for_each(|ticket| ticket.wait().unwrap());
+        all_succeed(tickets);
         let batches = gated.batches();
         assert_eq!(
             batches[1..],
@@ -326,9 +328,7 @@ fn spacing_gathers_what_comes_meanwhile() {
                 handle.rewrite_chains_later([chain(&format!("web-{n}"))])
             })
             .collect();
-        tickets
-            .into_iter()
-            .for_each(|ticket| ticket.wait().unwrap());
+        all_succeed(tickets);
         assert_eq!(gated.batches().len(), 2);
     });
 }
@@ -456,9 +456,7 @@ fn dropping_the_last_handle_lets_the_worker_finish_and_stop() {
         drop(handle);
         gated.open();
         first.wait().unwrap();
-        tickets
-            .into_iter()
-            .for_each(|ticket| ticket.wait().unwrap());
+        all_succeed(tickets);
         // The thread gives its clone of the gate up.
         wait_until("the worker goes on", || Arc::strong_count(&gated.gate) == 1);
     });
@@ -557,9 +555,7 @@ fn sixteen_threads_are_all_answered() {
                                 .rewrite_chains_later([chain(&format!("web-{thread}-{}", n % 10))])
                         })
                         .collect();
-                    tickets
-                        .into_iter()
-                        .for_each(|ticket| ticket.wait().unwrap());
+                    all_succeed(tickets);
                 });
             }
         });

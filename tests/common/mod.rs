@@ -140,8 +140,17 @@ impl Kernel {
     }
 
     pub fn restore_bytes(self, input: &[u8]) -> Output {
+        self.restore_with(&["--noflush", "-w", "10"], input)
+    }
+
+    /// Runs `iptables-restore` without `--noflush`: all that the input's tables held is gone.
+    pub fn restore_flushing(self, input: &str) -> Output {
+        self.restore_with(&["-w", "10"], input.as_bytes())
+    }
+
+    fn restore_with(self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = Command::new(self.program("restore"))
-            .args(["--noflush", "-w", "10"])
+            .args(arguments)
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
