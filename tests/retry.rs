@@ -1,0 +1,171 @@
+//! Which failures are tried again, how often, and with which pauses.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use iptables_updater::memory::{Fault, JournalCall};
+use iptables_updater::{
+    Backend, Chain, Clock, Error, FailureClass, IpVersion, IptablesUpdater, MemoryExecutor,
+    RetryPolicy, Table,
+};
+
+/// A clock that stands still and writes down how long it was asked to sleep.
+#[derive(Clone)]
+struct Sleeps(Arc<Mutex<Vec<Duration>>>, Instant);
+
+impl Clock for Sleeps {
+    fn now(&self) -> Instant {
+        self.1
+    }
+
+    fn sleep(&self, pause: Duration) {
+        self.0.lock().unwrap().push(pause);
+    }
+}
+
+struct Bed {
+    kernel: MemoryExecutor,
+    updater: IptablesUpdater<MemoryExecutor>,
+    sleeps: Sleeps,
+}
+
+fn bed(backend: Backend, policy: RetryPolicy) -> Bed {
+    let kernel = MemoryExecutor::new(IpVersion::V4, backend);
+    let sleeps = Sleeps(Arc::default(), Instant::now());
+    let updater = IptablesUpdater::builder(Table::Filter)
+        .chain_prefix("web-")
+        .retry(policy)
+        .clock(sleeps.clone())
+        .open(kernel.clone())
+        .unwrap();
+    kernel.clear_journal();
+    Bed {
+        kernel,
+        updater,
+        sleeps,
+    }
+}
+
+impl Bed {
+    /// Rewrites a chain while the next restores fail in this way; the error, restores, saves and pauses.
+    fn rewrite(
+        &mut self,
+        fault: Fault,
+        times: usize,
+    ) -> (Option<Error>, usize, usize, Vec<Duration>) {
+        for nth in 1..=times {
+            self.kernel.fail_restore(nth, fault);
+        }
+        let chain = Chain::new("web-a", ["-j RETURN"]).unwrap();
+        let result = self.updater.rewrite_chains([chain]);
+        let journal = self.kernel.journal();
+        let saves = journal
+            .iter()
+            .filter(|entry| matches!(entry.call, JournalCall::Save(_)));
+        let saves = saves.count();
+        let sleeps = self.sleeps.0.lock().unwrap().clone();
+        (result.err(), journal.len() - saves, saves, sleeps)
+    }
+}
+
+#[test]
+fn what_may_pass_is_tried_ten_times_with_growing_pauses() {
+    let fault = Fault::Fails(FailureClass::Race);
+    let mut bed = bed(Backend::NfTables, RetryPolicy::default());
+    let (error, restores, saves, pauses) = bed.rewrite(fault, 20);
+    let Some(Error::Restore(error)) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((error.class, error.tries), (FailureClass::Race, 10));
+    assert_eq!((restores, saves), (10, 0));
+    assert_eq!(pauses.len(), 9);
+    assert_eq!(pauses[0], Duration::from_millis(10));
+    assert!(pauses.is_sorted());
+    assert!(*pauses.last().unwrap() <= Duration::from_millis(200));
+    assert_eq!(bed.updater.stats().retries.race, 9);
+}
+
+#[test]
+fn what_passes_in_time_is_no_error() {
+    for (backend, fault) in [
+        (Backend::NfTables, Fault::Fails(FailureClass::Race)),
+        (Backend::Legacy, Fault::Fails(FailureClass::LockHeld)),
+    ] {
+        let (error, restores, ..) = bed(backend, RetryPolicy::default()).rewrite(fault, 9);
+        assert!(error.is_none());
+        assert_eq!(restores, 10);
+    }
+}
+
+#[test]
+fn what_is_not_explained_is_tried_three_times_with_a_reading_before_the_last() {
+    for (backend, fault) in [
+        (Backend::Legacy, Fault::Fails(FailureClass::Ambiguous)),
+        (Backend::NfTables, Fault::KilledBeforeCommit),
+        (Backend::NfTables, Fault::Hangs),
+    ] {
+        let (error, restores, saves, _) = bed(backend, RetryPolicy::default()).rewrite(fault, 20);
+        let Some(Error::Restore(error)) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!((error.class, error.tries), (FailureClass::Ambiguous, 3));
+        assert_eq!((restores, saves), (3, 1));
+        let (error, restores, saves, _) = bed(backend, RetryPolicy::default()).rewrite(fault, 2);
+        assert!(error.is_none());
+        assert_eq!((restores, saves), (3, 1));
+    }
+}
+
+#[test]
+fn what_will_not_pass_is_an_error_at_once() {
+    for backend in [Backend::NfTables, Backend::Legacy] {
+        for class in [
+            FailureClass::Refused,
+            FailureClass::NoPrivilege,
+            FailureClass::NoTable,
+            FailureClass::NoKernelSupport,
+        ] {
+            let mut bed = bed(backend, RetryPolicy::default());
+            let (error, restores, saves, pauses) = bed.rewrite(Fault::Fails(class), 20);
+            assert!(error.is_some());
+            assert_eq!(
+                (restores, saves, pauses.len()),
+                (1, 0, 0),
+                "{backend} {class:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_policy_is_the_callers() {
+    let policy = RetryPolicy::default()
+        .with_tries(4)
+        .with_first_pause(Duration::from_millis(100))
+        .with_max_pause(Duration::from_millis(120));
+    let fault = Fault::Fails(FailureClass::Race);
+    let (_, restores, _, pauses) = bed(Backend::NfTables, policy).rewrite(fault, 20);
+    assert_eq!(restores, 4);
+    assert_eq!(pauses, [100, 120, 120].map(Duration::from_millis));
+    let (_, restores, ..) = bed(Backend::NfTables, RetryPolicy::never()).rewrite(fault, 20);
+    assert_eq!(restores, 1);
+    let (_, restores, ..) = bed(Backend::NfTables, RetryPolicy::never()).rewrite(Fault::Hangs, 20);
+    assert_eq!(restores, 1);
+}
+
+#[test]
+fn an_error_is_for_people() {
+    let mut bed = bed(Backend::NfTables, RetryPolicy::default());
+    let chain = Chain::new("web-a", ["-j RETURN", "-p tcp --dport none -j ACCEPT"]).unwrap();
+    let error = bed.updater.rewrite_chains([chain]).unwrap_err();
+    let text = error.to_string();
+    for part in [
+        "table filter (IPv4, nf_tables)",
+        "iptables refused it",
+        "at line 4 (\"-A web-a -p tcp --dport none -j ACCEPT\") of chain web-a",
+        "exit code 2, it said",
+        "What to do: correct the line",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
