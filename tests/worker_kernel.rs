@@ -110,9 +110,9 @@ fn requests_of_many_threads_come_to_what_each_asked_for_last() {
             let stats = updater.stats();
             assert_eq!(stats.requests, (THREADS * count) as u64);
             assert_eq!(stats.requests_failed, 0);
-            let mean = stats.requests as f64 / stats.batch_requests.count as f64;
+            let mean = stats.requests / stats.batch_requests.count;
             println!(
-                "{kernel:?}: {} restores, {mean:.1} requests a batch\n{stats}",
+                "{kernel:?}: {} restores, {mean} requests a batch\n{stats}",
                 stats.restores
             );
         },

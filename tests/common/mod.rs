@@ -11,6 +11,7 @@
 #![allow(dead_code, clippy::missing_panics_doc)]
 
 pub mod bed;
+pub mod gated;
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
