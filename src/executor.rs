@@ -36,6 +36,15 @@ pub trait Executor {
     /// # Errors
     /// The program couldn't be run.
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError>;
+
+    /// Runs `iptables-save -c -t table`: the same, with the counters of each rule. An executor that has no
+    /// counters may leave them out, as this does unless it is implemented.
+    ///
+    /// # Errors
+    /// The program couldn't be run.
+    fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        self.save(table)
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for &mut E {
@@ -54,6 +63,10 @@ impl<E: Executor + ?Sized> Executor for &mut E {
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save(table)
     }
+
+    fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        (**self).save_with_counters(table)
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for Box<E> {
@@ -71,5 +84,9 @@ impl<E: Executor + ?Sized> Executor for Box<E> {
 
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save(table)
+    }
+
+    fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        (**self).save_with_counters(table)
     }
 }

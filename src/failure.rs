@@ -92,6 +92,7 @@ fn bare(line: Option<usize>, input: &str) -> FailureClass {
     match command {
         Some("-D" | "-C") => FailureClass::RuleAbsent,
         Some("-A" | "-I" | "-F" | "-R" | "-Z") => FailureClass::TargetAbsent,
+        Some("-N") => FailureClass::ChainExists,
         Some("-X") => FailureClass::ChainBusy,
         _ => FailureClass::Ambiguous,
     }

@@ -14,6 +14,7 @@ fn class_named(name: &str) -> FailureClass {
         "Ambiguous" => C::Ambiguous,
         "RuleAbsent" => C::RuleAbsent,
         "TargetAbsent" => C::TargetAbsent,
+        "ChainExists" => C::ChainExists,
         "ChainBusy" => C::ChainBusy,
         "TooManyLinks" => C::TooManyLinks,
         "NoPrivilege" => C::NoPrivilege,
@@ -60,7 +61,7 @@ fn the_measured_failures_mean_what_they_were_found_to_mean() {
         assert_eq!(failure.object, object, "{id} {tool}: {stderr}");
         *counts.entry(failure.class).or_default() += 1;
     }
-    assert_eq!(counts.len(), 8, "{counts:?}");
+    assert_eq!(counts.len(), 9, "{counts:?}");
 }
 
 #[test]

@@ -98,9 +98,9 @@ pub use retry::{Clock, RetryPolicy, SystemClock};
 pub use rule::{IntoRule, Rule};
 pub use save::{Counters, SavedChain, SavedRule, SavedTable};
 pub use stats::{Retries, Stats, Tally};
-pub use table::{KernelChain, Table, UnknownTable};
+pub use table::{KernelChain, Policy, Table, UnknownTable};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
-    ChangedChain, Changes, CleanupReport, Drift, HookDrift, HookProblem, IptablesUpdater,
-    KeptOrphan, Plan, Undeleted, UpdaterBuilder,
+    ChangedChain, Changes, CleanupReport, Drift, Existed, HookDrift, HookProblem, IptablesUpdater,
+    KeptOrphan, ListedRule, Plan, Position, Undeleted, UpdaterBuilder,
 };

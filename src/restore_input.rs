@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::{ChainName, HookChain, Rule, Table};
+use crate::{ChainName, HookChain, Policy, Rule, Table};
 
 /// The policy and counters that a declaration of a user chain carries.
 const NO_POLICY: &str = " - [0:0]\n";
@@ -44,8 +44,41 @@ pub enum Command {
     DeleteRule,
     /// `-C`: fail unless the rule stands in the chain.
     Check,
+    /// `-N`: create the chain; fail if it is there.
+    Create,
+    /// `-F`: empty the chain.
+    Flush,
+    /// `-P`: set a kernel chain's policy.
+    SetPolicy,
     /// `-X`: delete an empty chain.
     DeleteChain,
+}
+
+impl Command {
+    /// What begins its line.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Declare => ":",
+            Self::Append => "-A ",
+            Self::Insert => "-I ",
+            Self::DeleteRule => "-D ",
+            Self::Check => "-C ",
+            Self::Create => "-N ",
+            Self::Flush => "-F ",
+            Self::SetPolicy => "-P ",
+            Self::DeleteChain => "-X ",
+        }
+    }
+}
+
+/// What stands behind a command and its chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Argument<'a> {
+    Nothing,
+    Rule(&'a Rule),
+    /// A rule, with the number that it shall have, from 1.
+    At(usize, &'a Rule),
+    Policy(Policy),
 }
 
 /// Where a line of a restore input comes from.
@@ -111,7 +144,7 @@ impl fmt::Debug for RestoreInput {
 pub(crate) struct Builder<'a> {
     table: Table,
     contents: Vec<(&'a ChainName, &'a [Rule], Option<usize>)>,
-    rule_lines: Vec<(Command, &'a HookChain, &'a Rule)>,
+    commands: Vec<(Command, &'a HookChain, Argument<'a>)>,
     deletions: Vec<(&'a ChainName, Option<usize>)>,
 }
 
@@ -120,7 +153,7 @@ impl<'a> Builder<'a> {
         Self {
             table,
             contents: Vec::new(),
-            rule_lines: Vec::new(),
+            commands: Vec::new(),
             deletions: Vec::new(),
         }
     }
@@ -143,7 +176,17 @@ impl<'a> Builder<'a> {
 
     /// A command on a single rule; these keep their order, after all contents.
     pub(crate) fn rule(&mut self, command: Command, chain: &'a HookChain, rule: &'a Rule) {
-        self.rule_lines.push((command, chain, rule));
+        self.command(command, chain, Argument::Rule(rule));
+    }
+
+    /// A single command; these keep their order, after all contents.
+    pub(crate) fn command(
+        &mut self,
+        command: Command,
+        chain: &'a HookChain,
+        argument: Argument<'a>,
+    ) {
+        self.commands.push((command, chain, argument));
     }
 
     pub(crate) fn build(mut self) -> RestoreInput {
@@ -170,15 +213,18 @@ impl<'a> Builder<'a> {
                 writer.line(&["-A ", chain.as_str(), " ", rule.as_str(), "\n"]);
             }
         }
-        for (command, chain, rule) in &self.rule_lines {
-            let letter = match command {
-                Command::Insert => "-I ",
-                Command::DeleteRule => "-D ",
-                Command::Check => "-C ",
-                Command::Append | Command::Declare | Command::DeleteChain => "-A ",
-            };
+        for (command, chain, argument) in &self.commands {
             writer.run(*command, (*chain).clone(), None);
-            writer.line(&[letter, chain.as_str(), " ", rule.as_str(), "\n"]);
+            let (word, chain) = (command.word(), chain.as_str());
+            match argument {
+                Argument::Nothing => writer.line(&[word, chain, "\n"]),
+                Argument::Rule(rule) => writer.line(&[word, chain, " ", rule.as_str(), "\n"]),
+                Argument::At(number, rule) => {
+                    let number = number.to_string();
+                    writer.line(&[word, chain, " ", &number, " ", rule.as_str(), "\n"]);
+                }
+                Argument::Policy(policy) => writer.line(&[word, chain, " ", policy.name(), "\n"]),
+            }
         }
         for (chain, request) in &self.deletions {
             writer.run(

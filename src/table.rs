@@ -138,6 +138,37 @@ impl fmt::Display for KernelChain {
     }
 }
 
+/// What becomes of a packet that reaches the end of a kernel chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Policy {
+    /// It goes on.
+    Accept,
+    /// It is dropped.
+    Drop,
+}
+
+impl Policy {
+    /// The name as iptables spells it: `ACCEPT` or `DROP`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "ACCEPT",
+            Self::Drop => "DROP",
+        }
+    }
+
+    /// The policy of that name, if it is one's.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let both = [Self::Accept, Self::Drop];
+        both.into_iter().find(|policy| policy.name() == name)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,9 +2,11 @@
 
 mod apply;
 mod builder;
+mod chains;
 mod cleanup;
 mod commit;
 mod deletion;
+mod ensure_rule;
 mod hooks;
 mod instances;
 mod plan;
@@ -13,9 +15,11 @@ mod run;
 mod verify;
 
 pub use builder::UpdaterBuilder;
+pub use chains::{Existed, ListedRule};
 pub use cleanup::{CleanupReport, KeptOrphan};
 pub use commit::Changes;
 pub use deletion::Undeleted;
+pub use ensure_rule::Position;
 pub use plan::Plan;
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 
@@ -25,6 +29,7 @@ use crate::fingerprint::Fingerprints;
 use crate::stats::Stats;
 use crate::stub::{self, Stubs};
 use crate::{Chain, ChainName, Executor, Index, IntoRule, IpVersion, Request, Table};
+use chains::Shared;
 use hooks::Hooks;
 use run::Runner;
 
@@ -66,6 +71,7 @@ pub struct IptablesUpdater<E> {
     stubs: Stubs,
     hooks: Hooks,
     fingerprints: Fingerprints,
+    shared: Shared,
 }
 
 impl IptablesUpdater<()> {

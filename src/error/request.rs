@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{BadRule, ChainError, ChainNameError, PrefixError};
 use crate::outcome::Exit;
-use crate::{Backend, ChainName, IpVersion, Table};
+use crate::{Backend, ChainName, HookChain, IpVersion, Table};
 
 /// Why an operation of [`IptablesUpdater`](crate::IptablesUpdater) failed.
 ///
@@ -53,6 +53,14 @@ pub enum Error {
         required: ChainName,
         /// The prefixes, comma-separated.
         prefixes: String,
+    },
+    /// A chain of others is neither emptied nor deleted, and a kernel chain never deleted.
+    #[error("chain {chain} isn't owned, and won't be {what}: call allow_foreign({:?}) first if that is what you want", chain.as_str())]
+    NotAllowed {
+        /// The chain.
+        chain: HookChain,
+        /// What was asked for: emptied or deleted.
+        what: &'static str,
     },
     /// A hook rule for a chain of our own: its contents come from `rewrite_chains` alone.
     #[error(
@@ -156,6 +164,8 @@ pub enum FailureClass {
     RuleAbsent,
     /// A chain, a target or a set that a line names doesn't exist.
     TargetAbsent,
+    /// The chain to create is there already.
+    ChainExists,
     /// The chain to delete is still referred to.
     ChainBusy,
     /// Chains that lead to each other, or more of them nested than the kernel allows.
@@ -191,6 +201,7 @@ impl FailureClass {
             Self::Ambiguous => "iptables didn't say why it failed",
             Self::RuleAbsent => "no such rule stands in that chain",
             Self::TargetAbsent => "a chain, target or set that it names doesn't exist",
+            Self::ChainExists => "the chain is there already",
             Self::ChainBusy => "the chain is still referred to",
             Self::TooManyLinks => {
                 "chains lead to each other in a circle, or are nested deeper than the kernel allows"
@@ -215,6 +226,7 @@ impl FailureClass {
             Self::TargetAbsent => {
                 "create the chain or set first, or correct the name; an extension's target needs its library and kernel module"
             }
+            Self::ChainExists => "use it as it is, or choose another name",
             Self::ChainBusy => {
                 "remove the rules that jump to it (iptables-save shows most of them)"
             }

@@ -145,6 +145,11 @@ impl Executor for CommandExecutor {
         let arguments = ["-t".into(), table.name().into()];
         self.settings.run(&self.binaries.save, &arguments, "")
     }
+
+    fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
+        let arguments = ["-c".into(), "-t".into(), table.name().into()];
+        self.settings.run(&self.binaries.save, &arguments, "")
+    }
 }
 
 /// A wait that iptables understands: whole seconds, at least one, for 0 would mean for ever.

@@ -77,6 +77,9 @@ pub(super) const ROWS: &[Row] = rows! {
     RuleAbsent:
         "line * failed: Bad rule (does a matching rule exist in that chain?).",
     ;
+    ChainExists:
+        "line * failed: Chain already exists.",
+    ;
     // CHAIN_USER_DEL up to 1.8.6.
     ChainBusy:
         "line *: CHAIN_DEL failed (Device or resource busy): chain {}",

@@ -5,7 +5,7 @@ use std::fmt;
 use log::{info, warn};
 
 use super::run::Runner;
-use super::{Hooks, IptablesUpdater};
+use super::{Hooks, IptablesUpdater, Shared};
 use crate::chain::Prefixes;
 use crate::error::Error;
 use crate::fingerprint::Fingerprints;
@@ -118,6 +118,7 @@ impl UpdaterBuilder {
             stubs: Stubs::new(self.stub_maker.unwrap_or_else(|| default_maker(self.table))),
             hooks: Hooks::default(),
             fingerprints: Fingerprints::default(),
+            shared: Shared::default(),
         })
     }
 }

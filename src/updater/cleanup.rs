@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use log::{info, warn};
 
-use super::IptablesUpdater;
 use super::deletion::Undeleted;
+use super::{IptablesUpdater, Shared};
 use crate::error::Error;
 use crate::restore_input::Builder;
 use crate::save::SavedTable;
@@ -51,14 +51,14 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(saved: &SavedTable<'_>, index: &Index) -> Self {
+    fn of(saved: &SavedTable<'_>, index: &Index, shared: &Shared) -> Self {
         let prefixes = index.prefixes();
         let present = saved
             .chains()
             .filter_map(|chain| prefixes.owned(chain.name()));
         let mut referrers = BTreeMap::<_, BTreeSet<_>>::new();
         for (from, target) in saved.references() {
-            if is_orphan(index, target)
+            if is_orphan(index, shared, target)
                 && let Some(target) = prefixes.owned(target)
             {
                 referrers.entry(target).or_default().insert(from.to_owned());
@@ -73,8 +73,8 @@ impl Reading {
 }
 
 /// Whether a chain of that name, if we own it, is wanted by nobody.
-fn is_orphan(index: &Index, name: &str) -> bool {
-    index.programmed(name).is_none() && !index.is_required(name)
+fn is_orphan(index: &Index, shared: &Shared, name: &str) -> bool {
+    index.programmed(name).is_none() && !index.is_required(name) && !shared.is_ensured(name)
 }
 
 impl<E: Executor> IptablesUpdater<E> {
@@ -132,8 +132,8 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     fn read(&mut self) -> Result<Reading, Error> {
-        let index = &self.index;
-        self.runner.save(|saved| Reading::of(saved, index))
+        let (index, shared) = (&self.index, &self.shared);
+        self.runner.save(|saved| Reading::of(saved, index, shared))
     }
 
     /// The chains that hold what a previous run left and are required, with the stubs that replace it.
@@ -155,7 +155,9 @@ impl<E: Executor> IptablesUpdater<E> {
         report: &mut CleanupReport,
     ) -> Vec<ChainName> {
         let present = reading.present.iter().map(ChainName::as_str);
-        let mut deletable: BTreeSet<&str> = present.filter(|c| is_orphan(&self.index, c)).collect();
+        let mut deletable: BTreeSet<&str> = present
+            .filter(|c| is_orphan(&self.index, &self.shared, c))
+            .collect();
         // A chain that becomes a stub in the same commit refers to nothing then.
         let outside = |from: &String, deletable: &BTreeSet<&str>| {
             !due.contains_key(from.as_str()) && !deletable.contains(from.as_str())
@@ -224,6 +226,7 @@ impl<E: Executor> IptablesUpdater<E> {
     fn repair(&mut self, reading: &Reading, report: &mut CleanupReport) -> Result<(), Error> {
         let programmed = self.index.programmed_chains().map(Chain::name);
         let wanted = programmed.chain(self.index.unprogrammed());
+        let wanted = wanted.chain(self.shared.ensured());
         let mut lost: Vec<_> = wanted
             .filter(|chain| !reading.present.contains(*chain))
             .cloned()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use log::{info, warn};
 
-use super::IptablesUpdater;
+use super::{IptablesUpdater, Position};
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::fingerprint::Print;
 use crate::restore_input::{Builder, Command};
@@ -30,6 +30,8 @@ pub(super) enum Wanted {
     Inserted,
     /// One instance, at the bottom.
     Appended,
+    /// An instance, wherever it stands; if there is none, at this end.
+    Anywhere(Position),
     /// No instance.
     Removed,
 }
@@ -60,8 +62,12 @@ impl Hooks {
         }
     }
 
+    pub(super) fn forget(&mut self, chain: &HookChain, rule: &Rule) {
+        self.0.shift_remove(&(chain.clone(), rule.clone()));
+    }
+
     /// What is ensured again is the latest: among several at the top it is the first.
-    fn remember(&mut self, chain: HookChain, rule: Rule, wanted: Wanted) {
+    pub(super) fn remember(&mut self, chain: HookChain, rule: Rule, wanted: Wanted) {
         let key = (chain, rule);
         self.0.shift_remove(&key);
         let print = None;
@@ -74,6 +80,7 @@ impl Wanted {
         match self {
             Self::Inserted => Some(Command::Insert),
             Self::Appended => Some(Command::Append),
+            Self::Anywhere(position) => Some(position.command()),
             Self::Removed => None,
         }
     }
@@ -131,20 +138,7 @@ impl<E: Executor> IptablesUpdater<E> {
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        let chain = chain.try_into().map_err(ChainNameError::from)?;
-        chain.check_in(self.runner.table)?;
-        if let HookChain::User(name) = &chain
-            && self.index.prefixes().own(name.as_str())
-        {
-            let chain = name.clone();
-            return Err(Error::HookInOwned { chain });
-        }
-        let rule = rule
-            .into_rule(chain.as_str())
-            .map_err(|source| Error::HookRule {
-                chain: chain.to_string(),
-                source,
-            })?;
+        let (chain, rule) = self.hook_of(chain, rule)?;
         self.carry_out(&chain, &rule, wanted)?;
         info!(
             "table {}: {wanted:?} in {chain}: {}",
@@ -153,6 +147,32 @@ impl<E: Executor> IptablesUpdater<E> {
         );
         self.hooks.remember(chain, rule, wanted);
         Ok(())
+    }
+
+    /// Checks the chain and the rule of a hook.
+    pub(super) fn hook_of<C>(
+        &self,
+        chain: C,
+        rule: impl IntoRule,
+    ) -> Result<(HookChain, Rule), Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        let chain = self.chain_of_table(chain)?;
+        if let HookChain::User(name) = &chain
+            && self.index.prefixes().own(name.as_str())
+            && !self.shared.is_ensured(name.as_str())
+        {
+            let chain = name.clone();
+            return Err(Error::HookInOwned { chain });
+        }
+        let rule = rule.into_rule(chain.as_str());
+        let rule = rule.map_err(|source| Error::HookRule {
+            chain: chain.to_string(),
+            source,
+        })?;
+        Ok((chain, rule))
     }
 
     /// Goes through what was ensured in these chains, in that order: in one restore, if it is known how often
@@ -175,7 +195,11 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         let mut first = Ok(());
         for ((chain, rule), wanted) in hooks {
-            if let Err(error) = self.carry_out(&chain, &rule, wanted) {
+            let done = match wanted {
+                Wanted::Anywhere(position) => self.put_if_absent(position, &chain, &rule).map(drop),
+                _ => self.carry_out(&chain, &rule, wanted),
+            };
+            if let Err(error) = done {
                 warn!("hook rule in chain {chain}: {error}");
                 first = first.and(Err(error));
             }
@@ -195,8 +219,14 @@ impl<E: Executor> IptablesUpdater<E> {
             let Some(count) = instances.get(hook) else {
                 return false;
             };
-            for _ in 0..*count {
-                builder.rule(Command::DeleteRule, chain, rule);
+            if matches!(wanted, Wanted::Anywhere(_)) {
+                if *count > 0 {
+                    continue;
+                }
+            } else {
+                for _ in 0..*count {
+                    builder.rule(Command::DeleteRule, chain, rule);
+                }
             }
             if let Some(command) = wanted.command() {
                 builder.rule(command, chain, rule);
@@ -205,7 +235,12 @@ impl<E: Executor> IptablesUpdater<E> {
         hooks.is_empty() || self.runner.restore_last_try(&builder.build()).is_ok()
     }
 
-    fn carry_out(&mut self, chain: &HookChain, rule: &Rule, wanted: Wanted) -> Result<(), Error> {
+    pub(super) fn carry_out(
+        &mut self,
+        chain: &HookChain,
+        rule: &Rule,
+        wanted: Wanted,
+    ) -> Result<(), Error> {
         let refusal = match self.replace_all(chain, rule, wanted.command()) {
             Ok(()) => return Ok(()),
             Err(refusal) => refusal,

@@ -40,6 +40,7 @@ impl<E: Executor> IptablesUpdater<E> {
                 crate::excerpt::of(&format!("{chains:?}"))
             );
             self.commit_with_missing(&[], chains)?;
+            self.ensure_chains_again()?;
         }
         let mut hooked: Vec<HookChain> = Vec::new();
         for hook in &drift.hooks {
@@ -78,6 +79,7 @@ impl<E: Executor> IptablesUpdater<E> {
             .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub);
         let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
         let changes = self.commit_with_missing(&[], everything)?.changes;
+        self.ensure_chains_again()?;
         self.reapply_hooks(&self.hooks.chains(), &HashMap::new())?;
         Ok(changes)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log::{debug, trace, warn};
 
-use crate::error::{Error, FailureClass, RestoreError, SaveError};
+use crate::error::{Error, ExecutorError, FailureClass, RestoreError, SaveError};
 use crate::failure::Failure;
 use crate::retry::{Clock, RetryPolicy};
 use crate::save::SavedTable;
@@ -108,10 +108,26 @@ impl<E: Executor> Runner<E> {
 
     /// Reads the table and hands it to `read`.
     pub(crate) fn save<T>(&mut self, read: impl FnOnce(&SavedTable<'_>) -> T) -> Result<T, Error> {
+        self.save_by(E::save, read)
+    }
+
+    /// The same with the counters of each rule.
+    pub(crate) fn save_with_counters<T>(
+        &mut self,
+        read: impl FnOnce(&SavedTable<'_>) -> T,
+    ) -> Result<T, Error> {
+        self.save_by(E::save_with_counters, read)
+    }
+
+    fn save_by<T>(
+        &mut self,
+        save: fn(&mut E, Table) -> Result<Outcome, ExecutorError>,
+        read: impl FnOnce(&SavedTable<'_>) -> T,
+    ) -> Result<T, Error> {
         let mut pauses = self.retry.pauses();
         let mut tries = 0;
         loop {
-            let outcome = self.executor.save(self.table)?;
+            let outcome = save(&mut self.executor, self.table)?;
             tries += 1;
             self.stats.saves += 1;
             let source = match Self::parse(&outcome, self.table) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use log::warn;
 
-use super::IptablesUpdater;
 use super::hooks::{Hooks, Wanted};
+use super::{IptablesUpdater, Shared};
 use crate::error::{Error, FailureClass};
 use crate::fingerprint::{Fingerprints, Print};
 use crate::restore_input::{Builder, Command};
@@ -123,11 +123,12 @@ impl<E: Executor> IptablesUpdater<E> {
             index,
             hooks,
             fingerprints,
+            shared,
             ..
         } = self;
         let (mut drift, seen) = runner.save(|saved| {
             index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
-            let drift = compare_chains(saved, index, &stubs, fingerprints);
+            let drift = compare_chains(saved, index, &stubs, fingerprints, shared);
             (drift, look_at_hooks(saved, hooks))
         })?;
         let mut instances = HashMap::new();
@@ -147,7 +148,7 @@ impl<E: Executor> IptablesUpdater<E> {
                     count = if stands { None } else { Some(0) };
                     match (stands, wanted) {
                         (true, Wanted::Removed) => Some(HookProblem::Back),
-                        (false, Wanted::Removed) => None,
+                        (false, Wanted::Removed) | (true, Wanted::Anywhere(_)) => None,
                         (true, _) => Some(HookProblem::OutOfPlace),
                         (false, _) => Some(HookProblem::Gone),
                     }
@@ -180,7 +181,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// Whether iptables finds the rule in the chain.
-    fn stands(&mut self, chain: &HookChain, rule: &Rule) -> Result<bool, Error> {
+    pub(super) fn stands(&mut self, chain: &HookChain, rule: &Rule) -> Result<bool, Error> {
         let mut builder = Builder::new(self.runner.table);
         builder.rule(Command::Check, chain, rule);
         match self.runner.restore(&builder.build()) {
@@ -196,6 +197,7 @@ fn compare_chains(
     index: &Index,
     stubs: &BTreeMap<ChainName, Vec<Rule>>,
     fingerprints: &mut Fingerprints,
+    shared: &Shared,
 ) -> Drift {
     let mut drift = Drift {
         notices: saved.notices().map(str::to_owned).collect(),
@@ -226,6 +228,11 @@ fn compare_chains(
                 foreign: difference.foreign,
                 lost: lost.collect(),
             });
+        }
+    }
+    for name in shared.ensured() {
+        if index.programmed(name.as_str()).is_none() && saved.chain(name.as_str()).is_none() {
+            drift.missing.push(name.clone());
         }
     }
     drift.missing.sort_unstable();
@@ -270,7 +277,12 @@ fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Vec<Seen> {
             if wanted == Wanted::Removed {
                 count = (!alike()).then_some(0);
             }
+            if matches!(wanted, Wanted::Anywhere(_)) && !alike() {
+                count = Some(0);
+            }
             let look = match (wanted, count) {
+                (Wanted::Anywhere(_), Some(0)) => Look::Wrong(HookProblem::Gone),
+                (Wanted::Anywhere(_), Some(_)) => Look::Fine,
                 (Wanted::Removed, Some(_)) => Look::Fine,
                 (_, None) => Look::Unsure,
                 (_, Some(0)) => Look::Wrong(HookProblem::Gone),
@@ -278,7 +290,7 @@ fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Vec<Seen> {
                 (_, Some(1)) => Look::Wrong(HookProblem::OutOfPlace),
                 (_, Some(_)) => Look::Wrong(HookProblem::Repeated),
             };
-            if matches!(look, Look::Fine) && wanted != Wanted::Removed {
+            if matches!(look, Look::Fine) && matches!(wanted, Wanted::Inserted | Wanted::Appended) {
                 hooks.learn(&chain, &rule, print);
             }
             seen.push(Seen {
@@ -318,7 +330,7 @@ fn places(hooks: &Hooks, chain: &HookChain, rules: usize) -> Vec<Place> {
                     appended -= 1;
                     place
                 }
-                Wanted::Removed => None,
+                Wanted::Anywhere(_) | Wanted::Removed => None,
             };
             (rule.clone(), hook.wanted, hook.print, place)
         })

@@ -67,6 +67,11 @@ fn nft(class: FailureClass, dialect: Dialect, input: &str) -> Outcome {
             let text = "Chain 'gone' does not exist".to_owned();
             dialect.word(&Stop::Parameter(text), last)
         }
+        FailureClass::ChainExists => {
+            let line = line_of(input, "-N ");
+            let reason = "Chain already exists";
+            dialect.word(&Stop::Failed { line, reason }, line)
+        }
         FailureClass::ChainBusy => refused(dialect, input, "-X ", Errno::Busy),
         FailureClass::TooManyLinks => refused(dialect, input, "-A ", Errno::TooManyLinks),
         FailureClass::Refused => refused(dialect, input, "-A ", Errno::Invalid),
@@ -128,6 +133,7 @@ fn legacy(class: FailureClass, dialect: Dialect, input: &str) -> Outcome {
             "Fatal: can't open lock file /run/xtables.lock: Permission denied\n",
         ),
         FailureClass::RuleAbsent => failed("-D "),
+        FailureClass::ChainExists => failed("-N "),
         FailureClass::ChainBusy => failed("-X "),
         FailureClass::TargetAbsent => {
             let text = "Couldn't load target `gone':No such file or directory\n".to_owned();

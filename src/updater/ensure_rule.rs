@@ -1,0 +1,87 @@
+//! Rules that have to be somewhere in a chain, as kube-proxy's are.
+
+use super::hooks::Wanted;
+use super::{Existed, IptablesUpdater};
+use crate::error::{ChainNameError, Error};
+use crate::restore_input::Command;
+use crate::{Executor, HookChain, IntoRule, Rule};
+
+/// At which end of a chain a rule is put if it isn't there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// At the top.
+    Prepend,
+    /// At the bottom.
+    Append,
+}
+
+impl Position {
+    pub(super) fn command(self) -> Command {
+        match self {
+            Self::Prepend => Command::Insert,
+            Self::Append => Command::Append,
+        }
+    }
+}
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Sees to it that the rule stands in the chain. If it stands anywhere, it is left where it is.
+    ///
+    /// Whether it stands is for iptables to say (`-C`), not for text. Calling it again changes nothing. The
+    /// rule is remembered: a refresh puts it back if it is gone.
+    ///
+    /// The chain is a kernel chain, another program's, or an owned one that isn't programmed (see
+    /// [`ensure_chain`](Self::ensure_chain)).
+    ///
+    /// # Errors
+    /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
+    pub fn ensure_rule<C>(
+        &mut self,
+        position: Position,
+        chain: C,
+        rule: impl IntoRule,
+    ) -> Result<Existed, Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        let (chain, rule) = self.hook_of(chain, rule)?;
+        let existed = self.put_if_absent(position, &chain, &rule)?;
+        self.hooks.remember(chain, rule, Wanted::Anywhere(position));
+        Ok(existed)
+    }
+
+    /// Deletes all instances of the rule from the chain. Unlike
+    /// [`ensure_rule_removed`](Self::ensure_rule_removed) it isn't remembered: whatever was ensured of this rule is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// As [`ensure_rule_removed`](Self::ensure_rule_removed).
+    pub fn delete_rule<C>(&mut self, chain: C, rule: impl IntoRule) -> Result<Existed, Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        let (chain, rule) = self.hook_of(chain, rule)?;
+        let existed = self.stands(&chain, &rule)?;
+        if existed {
+            self.carry_out(&chain, &rule, Wanted::Removed)?;
+        }
+        self.hooks.forget(&chain, &rule);
+        Ok(if existed { Existed::Yes } else { Existed::No })
+    }
+
+    pub(super) fn put_if_absent(
+        &mut self,
+        position: Position,
+        chain: &HookChain,
+        rule: &Rule,
+    ) -> Result<Existed, Error> {
+        if self.stands(chain, rule)? {
+            return Ok(Existed::Yes);
+        }
+        let wanted = Wanted::Anywhere(position);
+        self.carry_out(chain, rule, wanted)?;
+        Ok(Existed::No)
+    }
+}
