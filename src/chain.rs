@@ -329,6 +329,10 @@ impl Prefixes {
         Ok(Self(prefixes))
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The owned chain of that name, if it is one's.
     pub(crate) fn owned(&self, name: &str) -> Option<ChainName> {
         self.own(name).then(|| ChainName(name.into()))

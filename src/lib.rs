@@ -101,6 +101,7 @@ pub use stats::{Retries, Stats, Tally};
 pub use table::{KernelChain, Policy, Table, UnknownTable};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
-    ChangedChain, Changes, CleanupReport, Drift, Existed, HookDrift, HookProblem, IptablesUpdater,
-    KeptOrphan, ListedRule, Plan, Position, Undeleted, UpdaterBuilder,
+    ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, HookDrift, HookPolicy,
+    HookProblem, IptablesUpdater, KeptOrphan, ListedRule, Placement, Plan, Position, Undeleted,
+    UpdaterBuilder,
 };

@@ -50,6 +50,16 @@ impl Rule {
         Self::from_split(&split(text)?)
     }
 
+    /// A rule with a built-in target and nothing else.
+    pub(crate) fn verdict(target: &'static str) -> Self {
+        let text = format!("-j {target}");
+        let end = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        Self {
+            target: Some((3, end)),
+            text: text.into(),
+        }
+    }
+
     /// Makes a rule of words that need no quoting: each is taken as it is.
     ///
     /// ```

@@ -2,6 +2,7 @@
 
 mod apply;
 mod builder;
+mod canary;
 mod chains;
 mod cleanup;
 mod commit;
@@ -9,7 +10,9 @@ mod deletion;
 mod ensure_rule;
 mod hooks;
 mod instances;
+mod placement;
 mod plan;
+mod printed;
 mod refresh;
 mod run;
 mod verify;
@@ -20,6 +23,7 @@ pub use cleanup::{CleanupReport, KeptOrphan};
 pub use commit::Changes;
 pub use deletion::Undeleted;
 pub use ensure_rule::Position;
+pub use placement::{Fight, HookPolicy, Placement};
 pub use plan::Plan;
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 
@@ -31,6 +35,8 @@ use crate::stub::{self, Stubs};
 use crate::{Chain, ChainName, Executor, Index, IntoRule, IpVersion, Request, Table};
 use chains::Shared;
 use hooks::Hooks;
+use placement::Group;
+use printed::Printed;
 use run::Runner;
 
 /// Owns a set of chains in one table of one IP version.
@@ -72,6 +78,9 @@ pub struct IptablesUpdater<E> {
     hooks: Hooks,
     fingerprints: Fingerprints,
     shared: Shared,
+    groups: Vec<Group>,
+    hook_policy: HookPolicy,
+    printed: Printed,
 }
 
 impl IptablesUpdater<()> {

@@ -171,3 +171,29 @@ fn policies_are_read_and_set() {
         assert!(nat.set_policy(KernelChain::Forward, Policy::Drop).is_err());
     });
 }
+
+#[test]
+fn a_flushed_table_silences_the_canary() {
+    each_bed("a_flushed_table_silences_the_canary", |bed: Bed| {
+        let mut updater = bed.open();
+        updater
+            .rewrite_chains([Chain::new("web-a", ["-j RETURN"]).unwrap()])
+            .unwrap();
+        bed.journal.take();
+        for _ in 0..3 {
+            assert!(updater.verify_canary().unwrap());
+        }
+        // Put once, looked at twice; no reading.
+        assert_eq!(bed.journal.counts(), (3, 0));
+        updater.cleanup().unwrap();
+        assert!(updater.verify_canary().unwrap());
+        for flush in ["-F", "-F\n-X"] {
+            bed.other(flush);
+            assert!(!updater.verify_canary().unwrap());
+            assert!(!updater.verify_canary().unwrap());
+            updater.refresh().unwrap();
+            assert!(updater.verify_canary().unwrap());
+            assert_eq!(bed.rules("web-a").unwrap(), ["-j RETURN"]);
+        }
+    });
+}

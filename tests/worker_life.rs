@@ -120,6 +120,26 @@ fn a_worker_refreshes_again_and_again_though_one_fails() {
 }
 
 #[test]
+fn a_worker_that_finds_its_canary_gone_refreshes_at_once() {
+    watched(|gated| {
+        let interval = Duration::from_millis(10);
+        let handle = spawn(
+            &gated,
+            WorkerConfig::default().with_canary_interval(interval),
+        );
+        handle.rewrite_chains([chain("web-a")]).unwrap();
+        let there = |name: &str| gated.kernel.rules(Table::Filter, name).is_some();
+        for _ in 0..3 {
+            wait_until("there is no canary", || there("web-~canary"));
+            gated
+                .kernel
+                .as_other_program(|other| other.flush_table(Table::Filter));
+            wait_until("it isn't repaired", || there("web-a"));
+        }
+    });
+}
+
+#[test]
 fn a_worker_cleans_up_once_and_again_only_if_that_failed() {
     watched(|gated| {
         let make_orphan = || {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{BadRule, ChainError, ChainNameError, PrefixError};
 use crate::outcome::Exit;
-use crate::{Backend, ChainName, HookChain, IpVersion, Table};
+use crate::{Backend, ChainName, HookChain, IpVersion, Rule, Table};
 
 /// Why an operation of [`IptablesUpdater`](crate::IptablesUpdater) failed.
 ///
@@ -75,6 +75,24 @@ pub enum Error {
     Cycle {
         /// The circle, each chain once; the last requires the first.
         chains: Vec<ChainName>,
+    },
+    /// iptables doesn't find the rule by its words, though one stands there that it prints just so.
+    #[error(
+        "in chain {chain} stands a rule that iptables prints as {rule:?} and doesn't find by these words: another program has saved and restored it (rules of -m recent and -m connlimit are such). Delete it by its number, or leave it"
+    )]
+    CantMatch {
+        /// The chain.
+        chain: HookChain,
+        /// The rule.
+        rule: Rule,
+    },
+    /// No name is free for a chain of the updater's own.
+    #[error(
+        "no name is free for a chain of the updater's own: those that begin with one of {prefixes} and go on with ~ are in use, or too long"
+    )]
+    NoSpareChain {
+        /// The prefixes, comma-separated.
+        prefixes: String,
     },
     /// An override of a stub came after the stub was needed.
     #[error(

@@ -5,7 +5,7 @@ use std::fmt;
 use log::{info, warn};
 
 use super::run::Runner;
-use super::{Hooks, IptablesUpdater, Shared};
+use super::{HookPolicy, Hooks, IptablesUpdater, Printed, Shared};
 use crate::chain::Prefixes;
 use crate::error::Error;
 use crate::fingerprint::Fingerprints;
@@ -22,6 +22,7 @@ pub struct UpdaterBuilder {
     stub_maker: Option<StubMaker>,
     retry: RetryPolicy,
     clock: Box<dyn Clock>,
+    hook_policy: HookPolicy,
 }
 
 impl UpdaterBuilder {
@@ -32,6 +33,7 @@ impl UpdaterBuilder {
             stub_maker: None,
             retry: RetryPolicy::default(),
             clock: Box::new(SystemClock),
+            hook_policy: HookPolicy::default(),
         }
     }
 
@@ -69,6 +71,13 @@ impl UpdaterBuilder {
     /// How often failures that may pass are tried again.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
+        self
+    }
+
+    /// When hook rules of [`ensure_hooks`](IptablesUpdater::ensure_hooks) that stand together, but not at their place,
+    /// are moved there.
+    pub fn hook_policy(mut self, policy: HookPolicy) -> Self {
+        self.hook_policy = policy;
         self
     }
 
@@ -119,6 +128,9 @@ impl UpdaterBuilder {
             hooks: Hooks::default(),
             fingerprints: Fingerprints::default(),
             shared: Shared::default(),
+            groups: Vec::new(),
+            hook_policy: self.hook_policy,
+            printed: Printed::default(),
         })
     }
 }

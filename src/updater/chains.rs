@@ -36,11 +36,13 @@ pub(super) struct Shared {
     ensured: BTreeSet<ChainName>,
     /// Chains of others that may be emptied and deleted.
     allowed: BTreeSet<HookChain>,
+    /// The chain that tells whether the table was flushed, once it is used.
+    pub(super) canary: Option<ChainName>,
 }
 
 impl Shared {
     pub(super) fn is_ensured(&self, name: &str) -> bool {
-        self.ensured.contains(name)
+        self.ensured.contains(name) || self.canary.as_ref().is_some_and(|c| *c == *name)
     }
 
     pub(super) fn ensured(&self) -> impl Iterator<Item = &ChainName> {

@@ -77,7 +77,7 @@ impl<E: Executor> IptablesUpdater<E> {
         chain: &HookChain,
         rule: &Rule,
     ) -> Result<Existed, Error> {
-        if self.stands(chain, rule)? {
+        if self.stands(chain, rule)? || self.has_twin(chain, rule)? {
             return Ok(Existed::Yes);
         }
         let wanted = Wanted::Anywhere(position);

@@ -160,7 +160,13 @@ impl<E: Executor> IptablesUpdater<E> {
         ChainNameError: From<C::Error>,
     {
         let chain = self.chain_of_table(chain)?;
-        if let HookChain::User(name) = &chain
+        let rule = self.hook_in(&chain, rule)?;
+        Ok((chain, rule))
+    }
+
+    /// Checks the rule of a hook in that chain.
+    pub(super) fn hook_in(&self, chain: &HookChain, rule: impl IntoRule) -> Result<Rule, Error> {
+        if let HookChain::User(name) = chain
             && self.index.prefixes().own(name.as_str())
             && !self.shared.is_ensured(name.as_str())
         {
@@ -168,11 +174,10 @@ impl<E: Executor> IptablesUpdater<E> {
             return Err(Error::HookInOwned { chain });
         }
         let rule = rule.into_rule(chain.as_str());
-        let rule = rule.map_err(|source| Error::HookRule {
+        rule.map_err(|source| Error::HookRule {
             chain: chain.to_string(),
             source,
-        })?;
-        Ok((chain, rule))
+        })
     }
 
     /// Goes through what was ensured in these chains, in that order: in one restore, if it is known how often
@@ -241,6 +246,7 @@ impl<E: Executor> IptablesUpdater<E> {
         rule: &Rule,
         wanted: Wanted,
     ) -> Result<(), Error> {
+        self.check_twin(chain, rule)?;
         let refusal = match self.replace_all(chain, rule, wanted.command()) {
             Ok(()) => return Ok(()),
             Err(refusal) => refusal,

@@ -7,7 +7,7 @@ use log::warn;
 use super::verify::Survey;
 use super::{Changes, Drift, IptablesUpdater};
 use crate::error::Error;
-use crate::{Chain, ChainState, Executor, HookChain};
+use crate::{Chain, ChainState, Executor};
 
 impl<E: Executor> IptablesUpdater<E> {
     /// Writes again what somebody else has changed: one reading, one commit of the chains that have drifted,
@@ -31,7 +31,16 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     fn repair_drift(&mut self) -> Result<Drift, Error> {
-        let Survey { drift, instances } = self.survey()?;
+        let Survey {
+            drift,
+            instances,
+            hooked,
+            groups_drifted,
+            canary_gone,
+        } = self.survey()?;
+        if canary_gone {
+            self.restore_canary()?;
+        }
         let chains: BTreeSet<_> = drift.chains().cloned().collect();
         if !chains.is_empty() {
             warn!(
@@ -42,7 +51,6 @@ impl<E: Executor> IptablesUpdater<E> {
             self.commit_with_missing(&[], chains)?;
             self.ensure_chains_again()?;
         }
-        let mut hooked: Vec<HookChain> = Vec::new();
         for hook in &drift.hooks {
             warn!(
                 "table {}: hook rule in chain {}: {:?}: {}",
@@ -51,11 +59,15 @@ impl<E: Executor> IptablesUpdater<E> {
                 hook.problem,
                 crate::excerpt::short(hook.rule.as_str())
             );
-            if !hooked.contains(&hook.chain) {
-                hooked.push(hook.chain.clone());
-            }
         }
-        self.reapply_hooks(&hooked, &instances)?;
+        let hooks = self.reapply_hooks(&hooked, &instances);
+        self.count_looks();
+        let groups = if groups_drifted {
+            self.arrange_again()
+        } else {
+            Ok(())
+        };
+        hooks.and(groups)?;
         Ok(drift)
     }
 
@@ -80,7 +92,9 @@ impl<E: Executor> IptablesUpdater<E> {
         let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
         let changes = self.commit_with_missing(&[], everything)?.changes;
         self.ensure_chains_again()?;
-        self.reapply_hooks(&self.hooks.chains(), &HashMap::new())?;
+        self.restore_canary()?;
+        let hooks = self.reapply_hooks(&self.hooks.chains(), &HashMap::new());
+        hooks.and(self.arrange_again())?;
         Ok(changes)
     }
 }

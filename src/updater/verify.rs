@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use log::warn;
 
 use super::hooks::{Hooks, Wanted};
-use super::{IptablesUpdater, Shared};
+use super::placement::look_at_groups;
+use super::{Fight, IptablesUpdater, Shared};
 use crate::error::{Error, FailureClass};
 use crate::fingerprint::{Fingerprints, Print};
 use crate::restore_input::{Builder, Command};
@@ -23,6 +24,8 @@ pub struct Drift {
     pub changed: Vec<ChangedChain>,
     /// Hook rules that aren't as they were ensured, in the order in which they were.
     pub hooks: Vec<HookDrift>,
+    /// Hook rules that had to be moved again and again. They count as no drift by themselves.
+    pub fights: Vec<Fight>,
     /// What iptables-save remarked about the table: there may be rules that it can't show.
     pub notices: Vec<String>,
 }
@@ -91,6 +94,12 @@ pub(super) struct Survey {
     pub(super) drift: Drift,
     /// How many instances of each hook rule there are, where that is known.
     pub(super) instances: HashMap<(HookChain, Rule), usize>,
+    /// The chains in which hook rules that were ensured one by one aren't as they should be.
+    pub(super) hooked: Vec<HookChain>,
+    /// Whether hook rules that were ensured together aren't as they should be.
+    pub(super) groups_drifted: bool,
+    /// Whether there was a canary, and it is gone or silent.
+    pub(super) canary_gone: bool,
 }
 
 /// What a reading says of one hook rule.
@@ -124,13 +133,22 @@ impl<E: Executor> IptablesUpdater<E> {
             hooks,
             fingerprints,
             shared,
+            groups,
+            printed,
+            hook_policy,
             ..
         } = self;
-        let (mut drift, seen) = runner.save(|saved| {
+        let (mut drift, seen, of_groups, canary_gone) = runner.save(|saved| {
             index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
             let drift = compare_chains(saved, index, &stubs, fingerprints, shared);
-            (drift, look_at_hooks(saved, hooks))
+            let of_groups = look_at_groups(saved, groups, printed, *hook_policy);
+            let canary_gone = shared.canary.as_ref().is_some_and(|canary| {
+                let canary = saved.chain(canary.as_str());
+                canary.is_none_or(|canary| canary.rules().len() != 1)
+            });
+            (drift, look_at_hooks(saved, hooks), of_groups, canary_gone)
         })?;
+        let groups_drifted = !of_groups.is_empty();
         let mut instances = HashMap::new();
         for Seen {
             chain,
@@ -168,7 +186,17 @@ impl<E: Executor> IptablesUpdater<E> {
         for notice in &drift.notices {
             warn!("table {}: {notice}", self.runner.table);
         }
-        Ok(Survey { drift, instances })
+        let mut hooked: Vec<_> = drift.hooks.iter().map(|hook| hook.chain.clone()).collect();
+        hooked.dedup();
+        drift.hooks.extend(of_groups);
+        drift.fights = self.fights();
+        Ok(Survey {
+            drift,
+            instances,
+            hooked,
+            groups_drifted,
+            canary_gone,
+        })
     }
 
     /// What each stub in force should hold.
@@ -282,8 +310,7 @@ fn look_at_hooks(saved: &SavedTable<'_>, hooks: &mut Hooks) -> Vec<Seen> {
             }
             let look = match (wanted, count) {
                 (Wanted::Anywhere(_), Some(0)) => Look::Wrong(HookProblem::Gone),
-                (Wanted::Anywhere(_), Some(_)) => Look::Fine,
-                (Wanted::Removed, Some(_)) => Look::Fine,
+                (Wanted::Anywhere(_) | Wanted::Removed, Some(_)) => Look::Fine,
                 (_, None) => Look::Unsure,
                 (_, Some(0)) => Look::Wrong(HookProblem::Gone),
                 (_, Some(1)) if at_place.map(|(found, _)| *found) == print => Look::Fine,

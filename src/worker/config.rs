@@ -20,6 +20,7 @@ pub struct WorkerConfig {
     pub(super) queue_limit: Option<usize>,
     pub(super) refresh_interval: Option<Duration>,
     pub(super) cleanup_after: Option<Duration>,
+    pub(super) canary_interval: Option<Duration>,
 }
 
 impl Default for WorkerConfig {
@@ -33,6 +34,7 @@ impl Default for WorkerConfig {
             queue_limit: None,
             refresh_interval: None,
             cleanup_after: None,
+            canary_interval: None,
         }
     }
 }
@@ -72,6 +74,14 @@ impl WorkerConfig {
     #[must_use]
     pub fn with_refresh_interval(mut self, interval: Duration) -> Self {
         self.refresh_interval = Some(interval);
+        self
+    }
+
+    /// Looks at the canary again and again (see [`verify_canary`](crate::IptablesUpdater::verify_canary)), and refreshes
+    /// at once when it is gone.
+    #[must_use]
+    pub fn with_canary_interval(mut self, interval: Duration) -> Self {
+        self.canary_interval = Some(interval);
         self
     }
 

@@ -75,6 +75,8 @@ struct Times {
     refresh: Option<Instant>,
     cleanup_delay: Option<Duration>,
     cleanup: Option<Instant>,
+    canary_interval: Option<Duration>,
+    canary: Option<Instant>,
 }
 
 impl Times {
@@ -84,6 +86,9 @@ impl Times {
             refresh: None,
             cleanup_delay: config.cleanup_after,
             cleanup: config.cleanup_after.map(|delay| now + delay),
+            canary_interval: config.canary_interval,
+            // The first look puts it.
+            canary: config.canary_interval.map(|_| now),
         };
         times.set_refresh(now);
         times
@@ -97,7 +102,8 @@ impl Times {
     }
 
     fn next(&self) -> Option<Instant> {
-        self.refresh.into_iter().chain(self.cleanup).min()
+        let times = [self.refresh, self.cleanup, self.canary];
+        times.into_iter().flatten().min()
     }
 
     /// Does what is due. A failure is for the log and the statistics.
@@ -107,7 +113,19 @@ impl Times {
             let again = self.cleanup_delay.filter(|_| !done);
             self.cleanup = again.map(|delay| Instant::now() + delay);
         }
-        if self.refresh.is_some_and(|due| due <= now) {
+        let mut flushed = false;
+        if self.canary.is_some_and(|due| due <= now) {
+            let canary = updater.verify_canary();
+            log_failure("look at the canary", &canary);
+            flushed = matches!(canary, Ok(false));
+            self.canary = self
+                .canary_interval
+                .map(|interval| Instant::now() + interval);
+        }
+        if flushed {
+            warn!("the canary is gone: somebody has flushed the table, refreshing");
+        }
+        if flushed || self.refresh.is_some_and(|due| due <= now) {
             log_failure("refresh", &updater.refresh());
             self.set_refresh(Instant::now());
         }

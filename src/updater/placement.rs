@@ -1,0 +1,408 @@
+//! Several hook rules as one thing: together, in an order, at a place of a chain of others.
+
+use log::{info, warn};
+
+use super::verify::{HookDrift, HookProblem};
+use super::{Existed, IptablesUpdater};
+use crate::error::{ChainNameError, Error, FailureClass};
+use crate::restore_input::{Argument, Builder, Command};
+use crate::{Executor, HookChain, IntoRule, Rule, SavedTable};
+
+/// How often the chain is read again when other programs change it meanwhile.
+const MOST_ROUNDS: usize = 5;
+
+/// Where in a chain hook rules shall stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// First of all.
+    Top,
+    /// Last of all.
+    Bottom,
+    /// Just before the first rule of others that has these words in it, one after the other, as iptables-save
+    /// prints it: `-j DOCKER-USER`. If there is none, at the bottom.
+    Before(String),
+    /// Just after the last such rule. If there is none, at the top.
+    After(String),
+}
+
+/// When hook rules that stand together in their order are moved to their place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HookPolicy {
+    /// Only when one of them is missing, repeated or out of order. So two programs that both want to be first
+    /// don't fight for ever: whoever was put last is first.
+    #[default]
+    WhenMissing,
+    /// Whenever they aren't at their place.
+    Always,
+}
+
+/// Hook rules that were moved again and again, most likely because another program does the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fight {
+    /// The chain.
+    pub chain: HookChain,
+    /// How often they were moved.
+    pub moves: u32,
+    /// In how many refreshes and calls.
+    pub refreshes: u32,
+}
+
+/// Hook rules that were ensured together.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    chain: HookChain,
+    rules: Vec<Rule>,
+    placement: Placement,
+    looks: u32,
+    moves: u32,
+}
+
+/// What has to be done with a group, worked out from the rules of its chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Arrangement {
+    /// How many instances of each rule there are.
+    counts: Vec<usize>,
+    /// Behind how many rules of others they shall stand, out of how many.
+    behind: usize,
+    others: usize,
+    /// Whether they stand together, in their order, each once.
+    together: bool,
+    /// Whether they stand at their place, if they do.
+    at_place: bool,
+}
+
+impl Group {
+    /// Works out how the group stands among the rules of its chain, as they are printed.
+    fn arrangement(&self, current: &[&str], ours: &[&str]) -> Arrangement {
+        let is_ours = |text: &&str| ours.contains(text);
+        let others: Vec<&str> = current.iter().copied().filter(|t| !is_ours(t)).collect();
+        let behind = match &self.placement {
+            Placement::Top => 0,
+            Placement::Bottom => others.len(),
+            Placement::Before(words) => {
+                let first = others.iter().position(|text| has_words(text, words));
+                first.unwrap_or(others.len())
+            }
+            Placement::After(words) => {
+                let last = others.iter().rposition(|text| has_words(text, words));
+                last.map_or(0, |last| last + 1)
+            }
+        };
+        let start = current.iter().position(is_ours).unwrap_or(0);
+        let counts: Vec<_> = ours
+            .iter()
+            .map(|ours| current.iter().filter(|text| *text == ours).count())
+            .collect();
+        let once = counts.iter().all(|count| *count == 1);
+        Arrangement {
+            together: once && current[start..].starts_with(ours),
+            at_place: start == behind,
+            counts,
+            behind,
+            others: others.len(),
+        }
+    }
+}
+
+/// Whether the words stand in the text one after the other, as whole words.
+fn has_words(text: &str, words: &str) -> bool {
+    let text: Vec<_> = text.split(' ').collect();
+    let words: Vec<_> = words.split_whitespace().collect();
+    !words.is_empty() && text.windows(words.len()).any(|window| window == words)
+}
+
+impl Arrangement {
+    fn is_fine(&self, policy: HookPolicy) -> bool {
+        self.together && (self.at_place || policy == HookPolicy::WhenMissing)
+    }
+
+    /// What is wrong with the rule of that number, if the whole isn't fine.
+    fn problem(&self, number: usize) -> HookProblem {
+        match self.counts[number] {
+            0 => HookProblem::Gone,
+            1 => HookProblem::OutOfPlace,
+            _ => HookProblem::Repeated,
+        }
+    }
+}
+
+impl<E: Executor> IptablesUpdater<E> {
+    /// Sees to it that these rules stand together in the chain, in this order, at that place, each once.
+    ///
+    /// If they do, nothing is run but a reading, and no counter is reset. If not, they are put there in one
+    /// commit; rules of others are never moved. Rules that stand together in their order elsewhere are left
+    /// there, unless the updater was built with [`HookPolicy::Always`]. They are remembered, and kept so by a
+    /// refresh. To know them again among others, the updater finds out once how iptables prints them, in a chain
+    /// of its own that nothing refers to.
+    ///
+    /// # Errors
+    /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted); [`Error::CantMatch`] for a rule that iptables doesn't find
+    /// again.
+    pub fn ensure_hooks<C, R>(
+        &mut self,
+        chain: C,
+        rules: R,
+        placement: Placement,
+    ) -> Result<Existed, Error>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+        R: IntoIterator,
+        R::Item: IntoRule,
+    {
+        let chain = self.chain_of_table(chain)?;
+        let rules = rules
+            .into_iter()
+            .map(|rule| self.hook_in(&chain, rule))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut group = Group {
+            chain,
+            rules,
+            placement,
+            looks: 0,
+            moves: 0,
+        };
+        let existed = self.arrange(&mut group)?;
+        group.looks += 1;
+        // The same rules again, in another order or place, take the place of what was ensured before.
+        let same = |old: &Group| {
+            old.chain == group.chain && old.rules.iter().any(|r| group.rules.contains(r))
+        };
+        if let Some(at) = self.groups.iter().position(same) {
+            let old = self.groups.remove(at);
+            group.looks += old.looks;
+            group.moves += old.moves;
+        }
+        self.groups.push(group);
+        Ok(existed)
+    }
+
+    /// Brings a group to its place, if it isn't fine.
+    fn arrange(&mut self, group: &mut Group) -> Result<Existed, Error> {
+        self.learn_printed(&group.rules)?;
+        let mut last = None;
+        for _ in 0..MOST_ROUNDS {
+            let arrangement = self.arrangement_of(group)?;
+            if arrangement.is_fine(self.hook_policy) {
+                return Ok(if last.is_none() {
+                    Existed::Yes
+                } else {
+                    Existed::No
+                });
+            }
+            let commands = moves(group, &arrangement);
+            let mut builder = Builder::new(self.runner.table);
+            for (command, argument) in commands {
+                builder.command(command, &group.chain, argument);
+            }
+            match self.runner.restore_last_try(&builder.build()) {
+                Ok(()) => {
+                    group.moves += 1;
+                    info!(
+                        "table {}: hook rules put into {}",
+                        self.runner.table, group.chain
+                    );
+                    return Ok(Existed::No);
+                }
+                Err(refusal) => {
+                    let again = matches!(
+                        refusal.class(),
+                        Some(FailureClass::RuleAbsent | FailureClass::Ambiguous)
+                    );
+                    if !again {
+                        return Err(refusal.into());
+                    }
+                    last = Some(refusal);
+                }
+            }
+        }
+        for rule in &group.rules.clone() {
+            self.check_twin(&group.chain, rule)?;
+        }
+        match last {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(Existed::No),
+        }
+    }
+
+    fn arrangement_of(&mut self, group: &Group) -> Result<Arrangement, Error> {
+        let printed = &self.printed;
+        self.runner
+            .save(|saved| arrangement_in(saved, group, printed))
+    }
+
+    /// Arranges all groups again.
+    pub(super) fn arrange_again(&mut self) -> Result<(), Error> {
+        let mut groups = std::mem::take(&mut self.groups);
+        let mut first = Ok(());
+        for group in &mut groups {
+            if let Err(error) = self.arrange(group) {
+                warn!("hook rules in chain {}: {error}", group.chain);
+                first = first.and(Err(error));
+            }
+        }
+        self.groups = groups;
+        first
+    }
+
+    /// A refresh looks at every group.
+    pub(super) fn count_looks(&mut self) {
+        for group in &mut self.groups {
+            group.looks += 1;
+        }
+    }
+
+    /// Groups that were moved in more than half of all refreshes and calls.
+    pub(super) fn fights(&self) -> Vec<Fight> {
+        let fights = self
+            .groups
+            .iter()
+            .filter(|group| group.moves >= 3 && group.moves * 2 > group.looks);
+        let fights = fights.map(|group| Fight {
+            chain: group.chain.clone(),
+            moves: group.moves,
+            refreshes: group.looks,
+        });
+        fights.collect()
+    }
+}
+
+/// How the rules of the groups stand in a reading: those that aren't fine.
+pub(super) fn look_at_groups(
+    saved: &SavedTable<'_>,
+    groups: &[Group],
+    printed: &super::printed::Printed,
+    policy: HookPolicy,
+) -> Vec<HookDrift> {
+    let mut drift = Vec::new();
+    for group in groups {
+        let arrangement = arrangement_in(saved, group, printed);
+        if arrangement.is_fine(policy) {
+            continue;
+        }
+        for (number, rule) in group.rules.iter().enumerate() {
+            drift.push(HookDrift {
+                chain: group.chain.clone(),
+                rule: rule.clone(),
+                problem: arrangement.problem(number),
+            });
+        }
+    }
+    drift
+}
+
+fn arrangement_in(
+    saved: &SavedTable<'_>,
+    group: &Group,
+    printed: &super::printed::Printed,
+) -> Arrangement {
+    let rules = saved.chain(group.chain.as_str()).map(|chain| {
+        let texts = chain.rules().map(crate::SavedRule::text);
+        texts.collect::<Vec<_>>()
+    });
+    let ours: Vec<_> = group
+        .rules
+        .iter()
+        // A rule of which it isn't known can only be taken for missing.
+        .map(|rule| printed.of(rule).unwrap_or("\n"))
+        .collect();
+    group.arrangement(&rules.unwrap_or_default(), &ours)
+}
+
+/// The commands that bring a group to its place: all instances go, then each rule is put once.
+fn moves<'g>(group: &'g Group, arrangement: &Arrangement) -> Vec<(Command, Argument<'g>)> {
+    let mut commands = Vec::new();
+    for (rule, count) in group.rules.iter().zip(&arrangement.counts) {
+        let delete = (Command::DeleteRule, Argument::Rule(rule));
+        commands.extend(std::iter::repeat_n(delete, *count));
+    }
+    let rules = group.rules.iter();
+    if arrangement.behind == arrangement.others {
+        commands.extend(rules.map(|rule| (Command::Append, Argument::Rule(rule))));
+    } else {
+        let numbered = rules.enumerate().map(|(number, rule)| {
+            let number = arrangement.behind + number + 1;
+            (Command::Insert, Argument::At(number, rule))
+        });
+        commands.extend(numbered);
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(placement: Placement) -> Group {
+        Group {
+            chain: HookChain::new("INPUT").unwrap(),
+            rules: vec![Rule::new("-j a").unwrap(), Rule::new("-j b").unwrap()],
+            placement,
+            looks: 0,
+            moves: 0,
+        }
+    }
+
+    #[test]
+    fn a_place_is_told_in_rules_of_others() {
+        let ours = ["-j a", "-j b"];
+        let before = || Placement::Before("-j x".to_owned());
+        let after = || Placement::After("-j x".to_owned());
+        for (placement, current, together, at_place, behind) in [
+            (Placement::Top, vec!["-j a", "-j b", "-j x"], true, true, 0),
+            (Placement::Top, vec!["-j x", "-j a", "-j b"], true, false, 0),
+            (Placement::Top, vec!["-j b", "-j a"], false, true, 0),
+            (Placement::Top, vec!["-j a", "-j x", "-j b"], false, true, 0),
+            (Placement::Top, vec!["-j a", "-j b", "-j a"], false, true, 0),
+            (Placement::Top, vec![], false, true, 0),
+            (
+                Placement::Bottom,
+                vec!["-j x", "-j a", "-j b"],
+                true,
+                true,
+                1,
+            ),
+            (
+                Placement::Bottom,
+                vec!["-j a", "-j b", "-j x"],
+                true,
+                false,
+                1,
+            ),
+            (
+                before(),
+                vec!["-j y", "-j a", "-j b", "-p tcp -j x"],
+                true,
+                true,
+                1,
+            ),
+            (
+                before(),
+                vec!["-j xx", "-j x", "-j a", "-j b"],
+                true,
+                false,
+                1,
+            ),
+            (before(), vec!["-j y", "-j a", "-j b"], true, true, 1),
+            (
+                after(),
+                vec!["-j x", "-j y", "-j x", "-j a", "-j b"],
+                true,
+                true,
+                3,
+            ),
+            (after(), vec!["-j y", "-j a", "-j b"], true, false, 0),
+        ] {
+            let found = group(placement.clone()).arrangement(&current, &ours);
+            let found = (found.together, found.at_place, found.behind);
+            assert_eq!(
+                found,
+                (together, at_place, behind),
+                "{placement:?} {current:?}"
+            );
+        }
+    }
+}
