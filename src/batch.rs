@@ -1,6 +1,8 @@
 //! Requests to an updater: rewrites and deletions, which can be applied together as one commit.
 
-use crate::{Chain, ChainName, ChainNameError, Change, Error, Prefixes, Rule};
+use std::borrow::Cow;
+
+use crate::{Chain, ChainName, ChainNameError, Change, Error, IpVersion, Prefixes, Rule};
 
 /// One call's worth of change to owned chains: it succeeds or fails as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,22 @@ impl Request {
     /// What it changes, in order.
     pub fn changes(&self) -> &[Change] {
         &self.0
+    }
+
+    /// The request without the rules that are meant for the other IP version.
+    pub(crate) fn for_version(&self, version: IpVersion) -> Cow<'_, Self> {
+        let other = |change: &Change| match change {
+            Change::Rewrite(chain) => chain.rules().iter().any(|rule| !rule.is_for(version)),
+            Change::Delete(_) => false,
+        };
+        if !self.0.iter().any(other) {
+            return Cow::Borrowed(self);
+        }
+        let changes = self.0.iter().map(|change| match change {
+            Change::Rewrite(chain) => Change::Rewrite(chain.for_version(version)),
+            Change::Delete(name) => Change::Delete(name.clone()),
+        });
+        Cow::Owned(Self(changes.collect()))
     }
 
     /// About how many bytes of restore input it makes.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::{ChainError, ChainNameError, PrefixError};
-use crate::{IntoRule, KernelChain, Rule, excerpt};
+use crate::{IntoRule, IpVersion, KernelChain, Rule, excerpt};
 
 /// The name of a chain that isn't the kernel's: 1 to 28 bytes, checked once.
 ///
@@ -273,6 +273,16 @@ impl Chain {
     /// Its rules, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The chain without the rules that are meant for the other IP version.
+    pub(crate) fn for_version(&self, version: IpVersion) -> Self {
+        let mut chain = self.clone();
+        if self.rules.iter().any(|rule| !rule.is_for(version)) {
+            let rules = self.rules.iter().filter(|rule| rule.is_for(version));
+            chain.rules = rules.cloned().collect();
+        }
+        chain
     }
 
     /// The chains named with [`requires`](Self::requires), sorted.

@@ -101,25 +101,32 @@ fn bare(line: Option<usize>, input: &str) -> FailureClass {
 /// The line without the name of the program that printed it: `iptables-restore v1.8.9 (legacy): `,
 /// `iptables-nft-restore: `, `iptables-nft-save/1.8.9 (nf_tables) `, one or two of them.
 fn without_program(line: &str) -> &str {
-    let mut rest = line;
-    for _ in 0..2 {
-        let end = rest.find([' ', ':', '/']).unwrap_or(rest.len());
-        if !rest[..end].contains("tables") {
-            break;
-        }
-        let after = &rest[end..];
-        rest = if let Some(text) = after.strip_prefix(": ") {
-            text
-        } else if let Some(version) = after.strip_prefix(" v").or(after.strip_prefix('/')) {
-            let Some((_, text)) = version.split_once(") ").or(version.split_once("): ")) else {
-                return version.strip_suffix("):").map_or(rest, |_| "");
-            };
-            text
-        } else {
-            break;
-        };
+    let once = after_program(line).unwrap_or(line);
+    after_program(once).unwrap_or(once)
+}
+
+/// What follows a program's name. Each part is taken for what it is only if it looks just so: behind it stands
+/// what the caller wrote, brackets and colons among it.
+fn after_program(line: &str) -> Option<&str> {
+    let (name, rest) = line.split_at(line.find([' ', ':', '/'])?);
+    let is_name =
+        name.contains("tables") && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if !is_name {
+        return None;
     }
-    rest
+    if let Some(text) = rest.strip_prefix(": ") {
+        return Some(text);
+    }
+    let version = rest.strip_prefix(" v").or(rest.strip_prefix('/'))?;
+    let numbers = version.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let back_ends = [" (nf_tables)", " (legacy)"];
+    let text = back_ends
+        .iter()
+        .find_map(|b| numbers.strip_prefix(b))
+        .unwrap_or(numbers);
+    // A name before a list of further lines stands alone.
+    let text = text.strip_prefix(':').unwrap_or(text);
+    Some(text.strip_prefix(' ').unwrap_or(text))
 }
 
 /// The number of the input line that a line of standard error names, in any of its five shapes.

@@ -281,6 +281,9 @@ fn no_text_of_the_caller_passes_itself_off_as_another_failure() {
                 "iptables-restore v1.8.9 (legacy): Invalid target name `{text}' (28 chars max)"
             ),
             format!("iptables-restore v1.8.9 (legacy): host/network `{text}' not found"),
+            format!("iptables-restore v1.8.9 (legacy): Bad ctstate \"x) {text}\""),
+            format!("iptables-restore v1.8.9 (legacy): Bad ctstate \"x): {text}\""),
+            format!("iptables-nft-restore v1.8.9 (nf_tables): Bad value \"iptables: {text}\""),
         ] {
             let stderr = format!(
                 "{echo}\nError occurred at line: 2\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n"

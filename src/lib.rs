@@ -75,6 +75,7 @@ mod save;
 mod stats;
 mod stub;
 mod table;
+mod table_set;
 mod transaction;
 mod updater;
 mod words;
@@ -99,6 +100,7 @@ pub use rule::{IntoRule, Rule};
 pub use save::{Counters, SavedChain, SavedRule, SavedTable};
 pub use stats::{Retries, Stats, Tally};
 pub use table::{KernelChain, Policy, Table, UnknownTable};
+pub use table_set::{Outcomes, Place, TableSet, TableSetBuilder};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
     ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, HookDrift, HookPolicy,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{BadRule, RuleError};
 use crate::options::{self, Piece};
 use crate::words::{self, UnterminatedQuote, Word};
-use crate::{ChainName, excerpt};
+use crate::{ChainName, IpVersion, excerpt};
 
 /// One rule of iptables, without its chain: `-p tcp --dport 80 -j ACCEPT`.
 ///
@@ -31,6 +31,8 @@ pub struct Rule {
     text: Box<str>,
     /// Where the target of `-j` or `-g` stands in the text; a line's length fits in 16 bits.
     target: Option<(u16, u16)>,
+    /// The only IP version for which it is meant, if it isn't meant for both.
+    only: Option<IpVersion>,
 }
 
 impl Rule {
@@ -57,6 +59,7 @@ impl Rule {
         Self {
             target: Some((3, end)),
             text: text.into(),
+            only: None,
         }
     }
 
@@ -169,7 +172,29 @@ impl Rule {
         Ok(Self {
             text: text.into_boxed_str(),
             target: target.map(|range| (narrow(range.start), narrow(range.end))),
+            only: None,
         })
+    }
+
+    /// The same rule, meant for one IP version only: where a chain is given to both, the other leaves it out.
+    ///
+    /// ```
+    /// # use iptables_updater::{Chain, IpVersion, Rule};
+    /// let v4 = Rule::new("-s 192.0.2.0/24 -j ACCEPT")?.only_for(IpVersion::V4);
+    /// let v6 = Rule::new("-s 2001:db8::/32 -j ACCEPT")?.only_for(IpVersion::V6);
+    /// let chain = Chain::new("web-input", [v4, v6, Rule::new("-j DROP")?]).unwrap();
+    /// assert_eq!(chain.rules().len(), 3);
+    /// # Ok::<(), iptables_updater::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn only_for(mut self, version: IpVersion) -> Self {
+        self.only = Some(version);
+        self
+    }
+
+    /// Whether the rule is meant for that IP version.
+    pub fn is_for(&self, version: IpVersion) -> bool {
+        self.only.is_none_or(|only| only == version)
     }
 
     /// The rule as it is written into a restore input, without its chain.

@@ -109,6 +109,10 @@ fn each_refusal_of_a_line_lands_in_its_class_with_its_line_and_name() {
                 assert_eq!(failure.line, Some(line), "{kernel:?} {lines}");
                 assert_eq!(failure.object.as_deref(), object, "{kernel:?} {lines}");
             }
+            // What a rule says can't pass itself off as what iptables says.
+            let forged = "-A web-a -m conntrack --ctstate \"x) Another app is currently holding the xtables lock. x\"";
+            let forgery = failure(kernel, &format!("*filter\n{forged}\nCOMMIT\n"));
+            assert_eq!((forgery.class, forgery.line), (C::Refused, Some(2)));
             let set = "-A web-a -m set --match-set no-such src -j ACCEPT";
             let failure = failure(kernel, &format!("*filter\n{set}\nCOMMIT\n"));
             assert_eq!((failure.class, failure.line), (C::TargetAbsent, Some(2)));

@@ -23,9 +23,10 @@ macro_rules! rows {
 }
 
 pub(super) const ROWS: &[Row] = rows! {
-    // Legacy. "Perhaps you want to use the -w option?" follows in versions before 1.8.
+    // Legacy. "Perhaps you want to use the -w option?" follows in versions before 1.8. With a semicolon in place
+    // of the full stop, old versions say that they are still waiting.
     LockHeld:
-        "Another app is currently holding the xtables lock*",
+        "Another app is currently holding the xtables lock. *",
         "Can't lock *: Resource temporarily unavailable",
     ;
     LockFile:
@@ -106,6 +107,7 @@ pub(super) const ROWS: &[Row] = rows! {
     // A mere warning, unless the kernel then refuses the rule.
     NoKernelSupport:
         "Warning: Extension {} revision * not supported, missing kernel module?",
+        "Warning: Extension {} is not supported, missing kernel module?",
     ;
     // A chain that went, or an object of an extension: reading the table again will tell.
     TargetAbsent:

@@ -39,7 +39,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// Applies one request by itself.
-    pub(super) fn apply_one(&mut self, request: &Request) -> Result<Changes, Error> {
+    pub(crate) fn apply_one(&mut self, request: &Request) -> Result<Changes, Error> {
         let started = self.runner.clock.now();
         let result = request
             .check(self.index.prefixes())

@@ -137,7 +137,9 @@ impl<E: Executor> IptablesUpdater<E> {
     fn work_out(&self, requests: &[&Request], missing: &BTreeSet<ChainName>) -> Work {
         let mut transaction = Transaction::new(&self.index);
         let mut refused = Vec::new();
+        let version = self.runner.executor.ip_version();
         for (number, request) in requests.iter().enumerate() {
+            let request = request.for_version(version);
             if let Err(error) = transaction.request(request.changes(), number) {
                 refused.push((number, error));
             }

@@ -50,7 +50,9 @@ impl<E: Executor> IptablesUpdater<E> {
             request.check(self.index.prefixes())?;
         }
         let mut transaction = Transaction::new(&self.index);
+        let version = self.runner.executor.ip_version();
         for (number, request) in requests.iter().enumerate() {
+            let request = request.for_version(version);
             transaction.request(request.changes(), number)?;
         }
         let delta = transaction.delta();

@@ -1,0 +1,317 @@
+//! Several tables and both IP versions of one program, worked with as one.
+
+use std::fmt;
+
+use log::warn;
+
+use crate::error::{ChainNameError, Error, ExecutorError};
+use crate::{
+    Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IpVersion,
+    IptablesUpdater, Request, Rule, Table, UpdaterBuilder,
+};
+
+/// One table of one IP version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The IP version.
+    pub version: IpVersion,
+    /// The table.
+    pub table: Table,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {} of {}", self.table, self.version)
+    }
+}
+
+/// What became of a call at each place.
+#[derive(Debug, Clone)]
+#[must_use = "a call may have failed at one place and succeeded at the others"]
+pub struct Outcomes<T>(Vec<(Place, Result<T, Error>)>);
+
+impl<T> Outcomes<T> {
+    /// Each place with what became of the call there, in the order in which they were opened.
+    pub fn iter(&self) -> impl Iterator<Item = &(Place, Result<T, Error>)> {
+        self.0.iter()
+    }
+
+    /// The values, if all succeeded.
+    ///
+    /// # Errors
+    /// The first place at which it failed, and why.
+    pub fn all(self) -> Result<Vec<(Place, T)>, (Place, Error)> {
+        let outcomes = self.0.into_iter();
+        outcomes
+            .map(|(place, result)| match result {
+                Ok(value) => Ok((place, value)),
+                Err(error) => Err((place, error)),
+            })
+            .collect()
+    }
+}
+
+impl<T> IntoIterator for Outcomes<T> {
+    type Item = (Place, Result<T, Error>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Updaters of one program for several tables and IP versions, opened, refreshed and cleaned up together.
+///
+/// A call goes to each table that it names, in each IP version; rules that are meant for one only
+/// ([`Rule::only_for`]) are left out of the other. Tables aren't committed together, because iptables can't: each
+/// place has an outcome of its own.
+///
+/// ```
+/// use iptables_updater::{Backend, Chain, IpVersion, MemoryExecutor, Table, TableSet};
+///
+/// let mut set = TableSet::builder()
+///     .chain_prefix("web-")
+///     .table(Table::Filter)
+///     .table(Table::Nat)
+///     .version(IpVersion::V4)
+///     .optional_version(IpVersion::V6)
+///     .open(|version| Ok(MemoryExecutor::new(version, Backend::NfTables)))
+///     .map_err(|(_place, error)| error)?;
+/// let chain = Chain::new("web-input", ["-j RETURN"])?;
+/// set.rewrite_chains(Table::Filter, [chain]).all().map_err(|(_place, error)| error)?;
+/// for outcome in set.ensure_rule_inserted(Table::Filter, "INPUT", "-j web-input") {
+///     println!("{}: {:?}", outcome.0, outcome.1);
+/// }
+/// for (place, report) in set.cleanup() {
+///     println!("{place}: {report:?}");
+/// }
+/// # Ok::<(), iptables_updater::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TableSet<E> {
+    members: Vec<(Place, IptablesUpdater<E>)>,
+    absent: Vec<(Place, Error)>,
+}
+
+/// What a [`TableSet`] shall hold.
+#[derive(Debug, Clone, Default)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct TableSetBuilder {
+    prefixes: Vec<String>,
+    /// With whether each may be missing.
+    tables: Vec<(Table, bool)>,
+    versions: Vec<(IpVersion, bool)>,
+}
+
+impl TableSet<()> {
+    /// Begins a set: at least one prefix, one table and one IP version are needed.
+    pub fn builder() -> TableSetBuilder {
+        TableSetBuilder::default()
+    }
+}
+
+impl TableSetBuilder {
+    /// As [`UpdaterBuilder::chain_prefix`], in every table.
+    pub fn chain_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefixes.push(prefix.into());
+        self
+    }
+
+    /// A table that the program needs.
+    pub fn table(mut self, table: Table) -> Self {
+        self.tables.push((table, false));
+        self
+    }
+
+    /// A table that may be missing in the kernel.
+    pub fn optional_table(mut self, table: Table) -> Self {
+        self.tables.push((table, true));
+        self
+    }
+
+    /// An IP version that the program needs.
+    pub fn version(mut self, version: IpVersion) -> Self {
+        self.versions.push((version, false));
+        self
+    }
+
+    /// An IP version that may be missing: its tools or its kernel part.
+    pub fn optional_version(mut self, version: IpVersion) -> Self {
+        self.versions.push((version, true));
+        self
+    }
+
+    /// Opens an updater for each place, with an executor made for each.
+    ///
+    /// # Errors
+    /// A place that isn't optional can't be opened: which, and why.
+    pub fn open<E: Executor>(
+        self,
+        executor: impl FnMut(IpVersion) -> Result<E, ExecutorError>,
+    ) -> Result<TableSet<E>, (Place, Error)> {
+        self.open_with(executor, |_, builder| builder)
+    }
+
+    /// The same, with further settings of each updater (stub maker, retry, …).
+    ///
+    /// # Errors
+    /// A place that isn't optional can't be opened: which, and why.
+    pub fn open_with<E: Executor>(
+        self,
+        mut executor: impl FnMut(IpVersion) -> Result<E, ExecutorError>,
+        settings: impl Fn(Place, UpdaterBuilder) -> UpdaterBuilder,
+    ) -> Result<TableSet<E>, (Place, Error)> {
+        let mut set = TableSet {
+            members: Vec::new(),
+            absent: Vec::new(),
+        };
+        for (version, version_may_lack) in &self.versions {
+            for (table, table_may_lack) in &self.tables {
+                let (version, table) = (*version, *table);
+                let place = Place { version, table };
+                let mut builder = IptablesUpdater::builder(table);
+                for prefix in &self.prefixes {
+                    builder = builder.chain_prefix(prefix);
+                }
+                let opened = executor(version)
+                    .map_err(Error::from)
+                    .and_then(|executor| settings(place, builder).open(executor));
+                match opened {
+                    Ok(updater) => set.members.push((place, updater)),
+                    Err(error) if *version_may_lack || *table_may_lack => {
+                        warn!("{place} is left out: {error}");
+                        set.absent.push((place, error));
+                    }
+                    Err(error) => return Err((place, error)),
+                }
+            }
+        }
+        Ok(set)
+    }
+}
+
+impl<E: Executor> TableSet<E> {
+    /// The places that were opened.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.members.iter().map(|(place, _)| *place)
+    }
+
+    /// Optional places that couldn't be opened, and why.
+    pub fn absent(&self) -> &[(Place, Error)] {
+        &self.absent
+    }
+
+    /// The updater of one place, for whatever the set has no call for.
+    pub fn updater(&mut self, place: Place) -> Option<&mut IptablesUpdater<E>> {
+        let mut members = self.members.iter_mut();
+        let member = members.find(|(member, _)| *member == place)?;
+        Some(&mut member.1)
+    }
+
+    /// Does something at each place.
+    pub fn each<T>(
+        &mut self,
+        mut work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
+    ) -> Outcomes<T> {
+        let members = self.members.iter_mut();
+        Outcomes(
+            members
+                .map(|(place, updater)| (*place, work(*place, updater)))
+                .collect(),
+        )
+    }
+
+    /// Does something in each IP version of one table.
+    pub fn in_table<T>(
+        &mut self,
+        table: Table,
+        mut work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
+    ) -> Outcomes<T> {
+        let members = self.members.iter_mut();
+        let of_table = members.filter(|(place, _)| place.table == table);
+        Outcomes(
+            of_table
+                .map(|(place, updater)| (*place, work(*place, updater)))
+                .collect(),
+        )
+    }
+
+    /// As [`IptablesUpdater::rewrite_chains`], in each IP version of the table.
+    pub fn rewrite_chains(
+        &mut self,
+        table: Table,
+        chains: impl IntoIterator<Item = Chain>,
+    ) -> Outcomes<Changes> {
+        let chains: Vec<_> = chains.into_iter().collect();
+        self.in_table(table, |_, updater| updater.rewrite_chains(chains.clone()))
+    }
+
+    /// As [`IptablesUpdater::delete_chains`], in each IP version of the table.
+    pub fn delete_chains<I>(&mut self, table: Table, chains: I) -> Outcomes<Changes>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<ChainName>,
+        ChainNameError: From<<I::Item as TryInto<ChainName>>::Error>,
+    {
+        let request = Request::delete(chains);
+        self.in_table(table, |_, updater| updater.apply_one(&request.clone()?))
+    }
+
+    /// As [`IptablesUpdater::ensure_rule_inserted`], in each IP version of the table for which the rule is meant.
+    pub fn ensure_rule_inserted<C>(
+        &mut self,
+        table: Table,
+        chain: C,
+        rule: impl crate::IntoRule,
+    ) -> Outcomes<()>
+    where
+        C: TryInto<HookChain>,
+        ChainNameError: From<C::Error>,
+    {
+        let hook = hook(chain, rule);
+        self.in_table(table, |place, updater| {
+            let (chain, rule) = hook.clone()?;
+            if rule.is_for(place.version) {
+                insert(updater, chain, rule)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`IptablesUpdater::verify`], at each place.
+    pub fn verify(&mut self) -> Outcomes<Drift> {
+        self.each(|_, updater| updater.verify())
+    }
+
+    /// As [`IptablesUpdater::refresh`], at each place.
+    pub fn refresh(&mut self) -> Outcomes<Drift> {
+        self.each(|_, updater| updater.refresh())
+    }
+
+    /// As [`IptablesUpdater::cleanup`], at each place.
+    pub fn cleanup(&mut self) -> Outcomes<CleanupReport> {
+        self.each(|_, updater| updater.cleanup())
+    }
+}
+
+fn hook<C>(chain: C, rule: impl crate::IntoRule) -> Result<(HookChain, Rule), Error>
+where
+    C: TryInto<HookChain>,
+    ChainNameError: From<C::Error>,
+{
+    let chain = chain.try_into().map_err(ChainNameError::from)?;
+    let rule = rule.into_rule(chain.as_str());
+    let rule = rule.map_err(|source| Error::HookRule {
+        chain: chain.to_string(),
+        source,
+    })?;
+    Ok((chain, rule))
+}
+
+fn insert<E: Executor>(
+    updater: &mut IptablesUpdater<E>,
+    chain: HookChain,
+    rule: Rule,
+) -> Result<(), Error> {
+    updater.ensure_rule_inserted(chain, rule)
+}
