@@ -2,12 +2,15 @@
 
 mod binaries;
 mod command;
+mod lock;
 pub mod memory;
 mod process;
 mod version;
 
 pub use command::{CommandExecutor, CommandExecutorBuilder};
 pub use version::ToolVersion;
+
+use std::time::Duration;
 
 use crate::error::ExecutorError;
 use crate::{Backend, IpVersion, Outcome, Table};
@@ -45,6 +48,11 @@ pub trait Executor {
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         self.save(table)
     }
+
+    /// How long restores have waited for the xtables lock so far, as far as that is known.
+    fn lock_wait(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for &mut E {
@@ -67,6 +75,10 @@ impl<E: Executor + ?Sized> Executor for &mut E {
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save_with_counters(table)
     }
+
+    fn lock_wait(&self) -> Duration {
+        (**self).lock_wait()
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for Box<E> {
@@ -88,5 +100,9 @@ impl<E: Executor + ?Sized> Executor for Box<E> {
 
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save_with_counters(table)
+    }
+
+    fn lock_wait(&self) -> Duration {
+        (**self).lock_wait()
     }
 }

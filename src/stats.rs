@@ -51,6 +51,8 @@ pub struct Stats {
     pub batch_requests: Tally<u64>,
     /// Time that a batch took, retries and pauses included.
     pub batch_time: Tally<Duration>,
+    /// Time in which restores found the xtables lock held by another program (legacy), as far as that is known.
+    pub lock_wait: Duration,
 }
 
 /// How often something was tried again, by what had gone wrong.
@@ -146,8 +148,8 @@ impl fmt::Display for Stats {
         )?;
         write!(
             f,
-            "upkeep: {} orphans found, {} hook rules, {} refreshes failed",
-            self.orphans_found, self.hook_rules, self.refreshes_failed
+            "upkeep: {} orphans found, {} hook rules, {} refreshes failed, {:.3?} at a held lock",
+            self.orphans_found, self.hook_rules, self.refreshes_failed, self.lock_wait
         )
     }
 }

@@ -187,6 +187,7 @@ impl<E: Executor> IptablesUpdater<E> {
     pub fn stats(&self) -> Stats {
         Stats {
             hook_rules: self.hooks.len() as u64,
+            lock_wait: self.runner.executor.lock_wait(),
             ..self.runner.stats
         }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{each_kernel, each_kernel_of};
 use iptables_updater::{
-    Backend, CommandExecutor, CommandExecutorBuilder, Executor, ExecutorError, Exit, IpVersion,
-    Table, ToolVersion,
+    Backend, CommandExecutor, CommandExecutorBuilder, Executor, ExecutorError, Exit, Failure,
+    FailureClass, IpVersion, Table, ToolVersion,
 };
 
 const NFT: &str = "iptables-restore v1.8.9 (nf_tables)";
@@ -298,6 +298,47 @@ fn a_lock_that_stays_held_ends_the_wait() {
                 executor.restore("*filter\nCOMMIT\n").unwrap().exit,
                 Exit::Code(0)
             );
+        },
+    );
+}
+
+#[test]
+fn for_a_version_without_w_the_lock_is_taken_and_held_by_the_executor() {
+    // The real legacy program behind a script that reports an old version and refuses -w, as that did.
+    each_kernel_of(
+        Backend::Legacy,
+        "for_a_version_without_w_the_lock_is_taken_and_held_by_the_executor",
+        |kernel| {
+            let restore = kernel.program("restore");
+            let script = format!(
+                "for word; do if [ \"$word\" = -w ]; then echo \"invalid option -- 'w'\" >&2; exit 1; fi; done\n\
+                 if flock --nonblock /run/xtables.lock true; then echo 'the lock is free' >&2; exit 9; fi\n\
+                 XTABLES_LOCKFILE=/run/own.lock exec {restore} \"$@\""
+            );
+            let fake = Fake::new("iptables-restore v1.6.1", &script);
+            let builder = CommandExecutor::builder(kernel.version)
+                .programs(fake.path("tool"), kernel.program("save"))
+                .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+                .lock_wait(Duration::from_secs(1));
+            let mut executor = builder.build().unwrap();
+            let input = "*filter\n:a - [0:0]\n-A a -j ACCEPT\nCOMMIT\n";
+            let outcome = executor.restore(input).unwrap();
+            assert_eq!(outcome.exit, Exit::Code(0), "{outcome:?}");
+            assert_eq!(kernel.rules(Table::Filter, "a").unwrap(), ["-j ACCEPT"]);
+
+            let file = fs::File::create("/run/xtables.lock").unwrap();
+            file.lock().unwrap();
+            let outcome = executor.restore(input).unwrap();
+            let failure = Failure::of_restore(&outcome, input).unwrap();
+            assert_eq!(failure.class, FailureClass::LockHeld);
+            assert!(executor.lock_wait() >= Duration::from_millis(900));
+            file.unlock().unwrap();
+            assert_eq!(executor.restore(input).unwrap().exit, Exit::Code(0));
+            drop(file);
+            fs::remove_file("/run/xtables.lock").unwrap();
+            fs::create_dir("/run/xtables.lock").unwrap();
+            let failure = Failure::of_restore(&executor.restore(input).unwrap(), input).unwrap();
+            assert_eq!(failure.class, FailureClass::LockFile);
         },
     );
 }

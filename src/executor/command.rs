@@ -5,13 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use log::{debug, trace};
 
 use super::binaries::{self, Binaries};
 use super::version::ToolVersion;
-use super::{Executor, process};
+use super::{Executor, lock, process};
 use crate::error::ExecutorError;
 use crate::{Backend, IpVersion, Outcome, Table, excerpt};
 
@@ -42,6 +42,7 @@ use crate::{Backend, IpVersion, Outcome, Table, excerpt};
 ///   another root.
 /// - **In the caller's network namespace**: that of the thread that calls.
 /// - **With `-w SECONDS`** where the version has it (1.6.2): without it legacy waits for the xtables lock for ever.
+///   For versions before that, which don't take the lock at all, this executor takes it for the length of a restore.
 ///   `nf_tables` takes no lock and ignores it.
 /// - **Within a time limit**, after which the whole process group is killed: a program that hangs must not
 ///   stop its caller.
@@ -56,6 +57,7 @@ pub struct CommandExecutor {
     version: ToolVersion,
     binaries: Binaries,
     settings: Settings,
+    lock_wait: Duration,
 }
 
 /// What holds for each run.
@@ -101,6 +103,16 @@ impl CommandExecutor {
         &self.binaries.restore
     }
 
+    /// The xtables lock, on the back end that has one; behind a prefix it may be any file.
+    fn lock_path(&self) -> Option<PathBuf> {
+        if self.backend != Backend::Legacy || !self.settings.prefix.is_empty() {
+            return None;
+        }
+        let mut environment = self.settings.environment.iter().rev();
+        let set = environment.find(|(name, _)| name == "XTABLES_LOCKFILE");
+        Some(set.map_or_else(|| lock::DEFAULT_PATH.into(), |(_, path)| path.into()))
+    }
+
     /// The `iptables-save` that is run.
     pub fn save_program(&self) -> &Path {
         &self.binaries.save
@@ -138,7 +150,31 @@ impl Executor for CommandExecutor {
             let seconds = whole_seconds(self.settings.lock_wait).to_string();
             arguments.extend(["-w".into(), seconds.into()]);
         }
-        self.settings.run(&self.binaries.restore, &arguments, input)
+        let Some(path) = self.lock_path() else {
+            return self.settings.run(&self.binaries.restore, &arguments, input);
+        };
+        let started = Instant::now();
+        if self.version.restore_waits() {
+            // The program waits by itself, in a fair queue; only that it did can be seen from here.
+            let contended = lock::is_held(&path);
+            let outcome = self.settings.run(&self.binaries.restore, &arguments, input);
+            if contended {
+                self.lock_wait += started.elapsed();
+            }
+            return outcome;
+        }
+        let lock = lock::take(&path, self.settings.lock_wait);
+        self.lock_wait += started.elapsed();
+        match lock {
+            Ok(_held) => self.settings.run(&self.binaries.restore, &arguments, input),
+            Err(outcome) => Ok(outcome),
+        }
+    }
+
+    /// On legacy: the time in which iptables-restore found the lock held, its own work included; for versions
+    /// without `-w` the time in which this executor waited. Unknown behind a prefix.
+    fn lock_wait(&self) -> Duration {
+        self.lock_wait
     }
 
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
@@ -294,6 +330,7 @@ impl CommandExecutorBuilder {
             version,
             binaries,
             settings,
+            lock_wait: Duration::ZERO,
         })
     }
 }
