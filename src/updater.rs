@@ -186,7 +186,7 @@ impl<E: Executor> IptablesUpdater<E> {
     /// What it has done so far, in numbers.
     pub fn stats(&self) -> Stats {
         Stats {
-            hook_rules: self.hooks.len() as u64,
+            hook_rules: self.hooks.len() as u64 + self.grouped_rules(),
             lock_wait: self.runner.executor.lock_wait(),
             ..self.runner.stats
         }

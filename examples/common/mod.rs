@@ -1,10 +1,15 @@
 //! Where the examples run: iptables in a network namespace made for it, or else a simulated kernel. Neither can
 //! touch this machine's rules.
 
+// Each example uses its own part of this.
+#![allow(dead_code)]
+
 use std::error::Error;
 use std::fs;
 
-use iptables_updater::{Backend, CommandExecutor, Executor, IpVersion, MemoryExecutor};
+use iptables_updater::{
+    Backend, CommandExecutor, Executor, ExecutorError, IpVersion, MemoryExecutor,
+};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
@@ -12,28 +17,41 @@ use nix::unistd::{getegid, geteuid};
 /// Says which it is in a line. `nf_tables` or `legacy` as the first argument chooses the back end.
 ///
 /// The process must have no second thread yet.
-pub fn executor(version: IpVersion) -> Result<Box<dyn Executor + Send>, Box<dyn Error>> {
+pub fn executor(version: IpVersion) -> Result<AnyExecutor, Box<dyn Error>> {
+    Ok(executors()?(version)?)
+}
+
+/// The same for several IP versions, in one network namespace.
+pub fn executors()
+-> Result<impl FnMut(IpVersion) -> Result<AnyExecutor, ExecutorError>, Box<dyn Error>> {
     let backend = match std::env::args().nth(1).as_deref() {
         Some("nf_tables") => Some(Backend::NfTables),
         Some("legacy") => Some(Backend::Legacy),
         Some(other) => return Err(format!("{other:?} is no back end: nf_tables or legacy").into()),
         None => None,
     };
-    match real(version, backend) {
-        Ok(executor) => {
-            println!("On {executor}, in a network namespace of its own.");
-            Ok(Box::new(executor))
-        }
+    let real = enter_namespace()
+        .map_err(|reason| format!("no network namespace can be made ({reason})"))
+        .and_then(|()| real(IpVersion::V4, backend).map_err(|error| error.to_string()));
+    match &real {
+        Ok(executor) => println!("On {executor}, in a network namespace of its own."),
         Err(reason) => {
             let backend = backend.unwrap_or(Backend::NfTables);
-            println!("On a simulated kernel ({backend}, {version}), because: {reason}");
-            Ok(Box::new(MemoryExecutor::new(version, backend)))
+            println!("On a simulated kernel ({backend}), because: {reason}");
         }
     }
+    Ok(move |version| -> Result<AnyExecutor, ExecutorError> {
+        if real.is_ok() {
+            return Ok(Box::new(self::real(version, backend)?));
+        }
+        let backend = backend.unwrap_or(Backend::NfTables);
+        Ok(Box::new(MemoryExecutor::new(version, backend)))
+    })
 }
 
-fn real(version: IpVersion, backend: Option<Backend>) -> Result<CommandExecutor, Box<dyn Error>> {
-    enter_namespace().map_err(|reason| format!("no network namespace can be made ({reason})"))?;
+pub type AnyExecutor = Box<dyn Executor + Send>;
+
+fn real(version: IpVersion, backend: Option<Backend>) -> Result<CommandExecutor, ExecutorError> {
     let mut builder = CommandExecutor::builder(version);
     if let Some(backend) = backend {
         builder = builder.backend(backend);
@@ -47,7 +65,7 @@ fn real(version: IpVersion, backend: Option<Backend>) -> Result<CommandExecutor,
         let name = format!("xtables-{}.lock", std::process::id());
         builder = builder.env("XTABLES_LOCKFILE", std::env::temp_dir().join(name));
     }
-    Ok(builder.build()?)
+    builder.build()
 }
 
 /// Moves this process into a new network namespace; without root, into a user namespace of its own too.

@@ -248,6 +248,13 @@ impl<E: Executor> IptablesUpdater<E> {
         first
     }
 
+    pub(super) fn grouped_rules(&self) -> u64 {
+        self.groups
+            .iter()
+            .map(|group| group.rules.len() as u64)
+            .sum()
+    }
+
     /// A refresh looks at every group.
     pub(super) fn count_looks(&mut self) {
         for group in &mut self.groups {

@@ -70,9 +70,13 @@ impl Bed {
         }
     }
 
-    /// What another program gives to iptables-restore.
+    /// What another program gives to iptables-restore for the filter table.
     pub fn other(&self, lines: &str) {
-        let input = format!("*filter\n{lines}\nCOMMIT\n");
+        self.other_in(Table::Filter, lines);
+    }
+
+    pub fn other_in(&self, table: Table, lines: &str) {
+        let input = format!("*{table}\n{lines}\nCOMMIT\n");
         match &self.ground {
             Ground::Simulation(simulation) => {
                 let outcome = simulation.as_other_program(|other| other.restore(&input));
