@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .optional_table(Table::Nat)
         .version(IpVersion::V4)
         .optional_version(IpVersion::V6)
-        .open(|version| executors(version))
+        .open(&mut executors)
         .map_err(|(place, error)| format!("{place}: {error}"))?;
 
     let rules = [

@@ -102,14 +102,14 @@ fn run(kernel: Kernel, seconds: u64, kind: &str) -> (u32, u32) {
             .map(|word| word.parse::<u32>().unwrap_or(0));
         let count = numbers.next().unwrap();
         waited += numbers.next().unwrap();
-        let wanted = format!("-p tcp -m tcp --dport {} -j ACCEPT", count % 60_000 + 1);
+        let rule = format!("-p tcp -m tcp --dport {} -j ACCEPT", count % 60_000 + 1);
         for chain in ["a", "b"] {
             let rules = kernel
                 .rules(Table::Filter, &format!("{prefix}{chain}"))
                 .unwrap();
             assert_eq!(
                 rules,
-                [wanted.as_str()],
+                [rule.as_str()],
                 "{prefix}{chain} after {count} updates"
             );
         }
