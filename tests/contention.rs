@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Kernel, each_kernel};
-use iptables_updater::{Backend, Chain, CommandExecutor, IpVersion, IptablesUpdater, Table};
+use iptables_updater::{
+    Backend, Chain, CommandExecutor, HookPolicy, IpVersion, IptablesUpdater, Placement, Table,
+};
 
 const AGENT: &str = "IPTABLES_UPDATER_TEST_AGENT";
 
@@ -130,6 +132,49 @@ fn eight_processes_lose_no_update_and_meet_no_error() {
                 "{kernel:?}: ours {ours} updates in {seconds} s, raw tool {raw}, ratio {:.2}; {waited} ms at a held lock",
                 f64::from(ours) / f64::from(raw)
             );
+        },
+    );
+}
+
+/// Two agents on threads of their own, each of which wants to be first and refreshes every 100 ms; how many restores
+/// the refreshes came to.
+fn two_agents(kernel: Kernel, seconds: u64, policy: HookPolicy) -> u64 {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let agent = |name: &str| {
+        let builder = IptablesUpdater::builder(Table::Filter).chain_prefix(name);
+        let mut updater = builder.hook_policy(policy).open(kernel.executor()).unwrap();
+        updater
+            .rewrite_chains([Chain::new(name, ["-j RETURN"]).unwrap()])
+            .unwrap();
+        updater
+            .ensure_hooks("INPUT", [format!("-j {name}")], Placement::Top)
+            .unwrap();
+        let before = updater.stats().restores;
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100));
+            updater.refresh().unwrap();
+        }
+        updater.stats().restores - before
+    };
+    std::thread::scope(|scope| {
+        let agent = &agent;
+        let agents = ["one", "two"].map(|name| scope.spawn(move || agent(name)));
+        agents.into_iter().map(|agent| agent.join().unwrap()).sum()
+    })
+}
+
+#[test]
+fn two_agents_that_both_want_the_top_move_no_more_than_once_each() {
+    let seconds = std::env::var("IPTABLES_UPDATER_SECONDS").map_or(1, |n| n.parse().unwrap());
+    each_kernel(
+        "two_agents_that_both_want_the_top_move_no_more_than_once_each",
+        |kernel| {
+            let moves = two_agents(kernel, seconds, HookPolicy::WhenMissing);
+            let mut hooks = kernel.rules(Table::Filter, "INPUT").unwrap();
+            hooks.sort();
+            assert_eq!(hooks, ["-j one", "-j two"]);
+            assert!(moves <= 2, "{moves}");
+            println!("{kernel:?}: {moves} moves in {seconds} s");
         },
     );
 }
