@@ -143,7 +143,8 @@ impl fmt::Debug for RestoreInput {
 #[derive(Debug, Clone)]
 pub(crate) struct Builder<'a> {
     table: Table,
-    contents: Vec<(&'a ChainName, &'a [Rule], Option<usize>)>,
+    /// With the command that makes each chain, or makes it empty.
+    contents: Vec<(Command, &'a ChainName, &'a [Rule], Option<usize>)>,
     commands: Vec<(Command, &'a HookChain, Argument<'a>)>,
     deletions: Vec<(&'a ChainName, Option<usize>)>,
 }
@@ -165,12 +166,23 @@ impl<'a> Builder<'a> {
         rules: &'a [Rule],
         request: Option<usize>,
     ) {
-        self.contents.push((chain, rules, request));
+        self.contents
+            .push((Command::Declare, chain, rules, request));
+    }
+
+    /// The chain shall be created, and hold these rules; it mustn't be there yet.
+    pub(crate) fn new_chain(
+        &mut self,
+        chain: &'a ChainName,
+        rules: &'a [Rule],
+        request: Option<usize>,
+    ) {
+        self.contents.push((Command::Create, chain, rules, request));
     }
 
     /// The chain shall be emptied, and deleted at the end.
     pub(crate) fn delete_chain(&mut self, chain: &'a ChainName, request: Option<usize>) {
-        self.contents.push((chain, &[], request));
+        self.contents.push((Command::Declare, chain, &[], request));
         self.deletions.push((chain, request));
     }
 
@@ -190,22 +202,22 @@ impl<'a> Builder<'a> {
     }
 
     pub(crate) fn build(mut self) -> RestoreInput {
-        self.contents.sort_unstable_by_key(|(chain, ..)| *chain);
+        self.contents.sort_unstable_by_key(|(_, chain, ..)| *chain);
         self.deletions.sort_unstable_by_key(|(chain, _)| *chain);
         let mut writer = Writer {
             text: format!("*{}\n", self.table),
             runs: Vec::new(),
             line: 2,
         };
-        for (chain, _, request) in &self.contents {
-            writer.run(
-                Command::Declare,
-                HookChain::User((*chain).clone()),
-                *request,
-            );
-            writer.line(&[":", chain.as_str(), NO_POLICY]);
+        for (command, chain, _, request) in &self.contents {
+            writer.run(*command, HookChain::User((*chain).clone()), *request);
+            let end = match command {
+                Command::Declare => NO_POLICY,
+                _ => "\n",
+            };
+            writer.line(&[command.word(), chain.as_str(), end]);
         }
-        for (chain, rules, request) in &self.contents {
+        for (_, chain, rules, request) in &self.contents {
             if !rules.is_empty() {
                 writer.run(Command::Append, HookChain::User((*chain).clone()), *request);
             }

@@ -15,6 +15,7 @@ mod plan;
 mod printed;
 mod refresh;
 mod run;
+mod stage;
 mod verify;
 
 pub use builder::UpdaterBuilder;

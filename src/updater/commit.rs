@@ -1,6 +1,6 @@
 //! One batch of requests, one commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use log::{info, warn};
 
@@ -76,6 +76,9 @@ impl<E: Executor> IptablesUpdater<E> {
         missing: BTreeSet<ChainName>,
     ) -> Result<Work, Error> {
         let work = self.work_out(requests, &missing);
+        if self.commit_staged(&work.delta)? {
+            return Ok(work);
+        }
         let Some(input) = self.commit_input(&work.delta)? else {
             return Ok(work);
         };
@@ -97,6 +100,23 @@ impl<E: Executor> IptablesUpdater<E> {
                 Err(refusal.into())
             }
         }
+    }
+
+    /// Creates new chains beforehand, where that is worth it, and commits the rest; whether that was done. If not,
+    /// what was created is deleted again, and everything is left to one commit, which finds the fault.
+    fn commit_staged(&mut self, delta: &Delta) -> Result<bool, Error> {
+        let staged = self.stage(delta);
+        if staged.is_empty() {
+            return Ok(false);
+        }
+        let done = match self.commit_input_without(delta, &staged)? {
+            Some(input) => self.runner.restore(&input).is_ok(),
+            None => true,
+        };
+        if !done {
+            self.delete_best_effort(staged);
+        }
+        Ok(done)
     }
 
     fn last_try(
@@ -153,12 +173,23 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// The input of the commit; `None` where there is nothing to write before the deletions.
     pub(super) fn commit_input(&self, delta: &Delta) -> Result<Option<RestoreInput>, Error> {
+        self.commit_input_without(delta, &[])
+    }
+
+    /// The same without chains that hold their contents already.
+    fn commit_input_without(
+        &self,
+        delta: &Delta,
+        staged: &[ChainName],
+    ) -> Result<Option<RestoreInput>, Error> {
         let stubs = self.stub_rules(delta)?;
-        if delta.rewrites().is_empty() && stubs.is_empty() {
+        let staged: HashSet<&ChainName> = staged.iter().collect();
+        if delta.rewrites().len() == staged.len() && stubs.is_empty() {
             return Ok(None);
         }
         let mut builder = restore_input::Builder::new(self.runner.table);
-        for rewrite in delta.rewrites() {
+        let rewrites = delta.rewrites().iter();
+        for rewrite in rewrites.filter(|rewrite| !staged.contains(rewrite.chain.name())) {
             let chain = &rewrite.chain;
             builder.contents(chain.name(), chain.rules(), rewrite.request);
         }

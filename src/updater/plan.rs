@@ -40,8 +40,10 @@ impl fmt::Display for Plan {
 
 impl<E: Executor> IptablesUpdater<E> {
     /// What [`rewrite_chains`](Self::rewrite_chains) and [`delete_chains`](Self::delete_chains) would run
-    /// for these requests, as one batch in
-    /// which all are sound. Nothing is run, and nothing changes.
+    /// for these requests, as one batch in which all are sound. Nothing is run, and nothing changes.
+    ///
+    /// On nf_tables, many new chains are created in pieces before the commit, because that is faster: the lines are
+    /// the same then, but for `-N` in place of their declarations.
     ///
     /// # Errors
     /// What those calls would refuse before they run anything.

@@ -164,6 +164,10 @@ impl Journal {
         self.0.lock().unwrap().faults.push((call, skip, outcome));
     }
 
+    pub fn clear_faults(&self) {
+        self.0.lock().unwrap().faults.clear();
+    }
+
     fn fault_now(&self, call: Call) -> Option<Outcome> {
         let mut calls = self.0.lock().unwrap();
         let at = calls.faults.iter().position(|(kind, ..)| *kind == call)?;
