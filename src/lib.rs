@@ -31,6 +31,7 @@
 //! - [`Chain`], [`Rule`], [`ChainName`], [`HookChain`] are what it is given: checked once, on the way in.
 //! - [`Executor`] is the seam to iptables; [`CommandExecutor`] runs the real programs.
 //! - [`MemoryExecutor`] is iptables in memory: for the tests of your program, without root.
+//! - [`TableSet`] works with several tables and both IP versions as one.
 //! - [`worker`] drives an updater for callers on many threads.
 //! - [`Error`] says what went wrong and what to do; [`FailureClass`] tells a program what kind it is.
 //! - [`Transaction`] and [`Index`], [`RestoreInput`], [`SavedTable`] and [`Failure`] are the pure parts behind it.
