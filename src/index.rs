@@ -18,6 +18,8 @@ pub struct Index {
     /// Chains that stood in the dataplane when the updater was opened and that it hasn't touched since.
     /// Empty once the period of graceful restart has ended.
     leftover: HashSet<ChainName>,
+    /// Chains that have to be there, whatever they hold.
+    ensured: HashSet<ChainName>,
 }
 
 /// What stands under the name of an owned chain, as far as the index knows.
@@ -29,6 +31,8 @@ pub enum ChainState {
     Stub,
     /// The contents that a previous run left, until the first cleanup.
     Leftover,
+    /// Whatever was put into it since it was ensured to be there.
+    Ensured,
     /// Nothing, or an orphan that a cleanup couldn't delete.
     Absent,
 }
@@ -41,6 +45,7 @@ impl Index {
             programmed: HashMap::new(),
             required: HashMap::new(),
             leftover: HashSet::new(),
+            ensured: HashSet::new(),
         }
     }
 
@@ -61,6 +66,8 @@ impl Index {
     pub fn state(&self, name: &str) -> ChainState {
         if self.programmed.contains_key(name) {
             ChainState::Programmed
+        } else if self.ensured.contains(name) {
+            ChainState::Ensured
         } else if self.leftover.contains(name) {
             ChainState::Leftover
         } else if self.is_required(name) {
@@ -136,7 +143,21 @@ impl Index {
         }
         for name in update.touched {
             self.leftover.remove(&name);
+            self.ensured.remove(&name);
         }
+    }
+
+    /// The chain has to be there, whatever it holds, until it is rewritten or deleted. What is programmed is there
+    /// anyway.
+    pub fn ensure(&mut self, name: ChainName) {
+        if !self.programmed.contains_key(&name) {
+            self.ensured.insert(name);
+        }
+    }
+
+    /// The chains that have to be there, whatever they hold, in no particular order.
+    pub fn ensured_chains(&self) -> impl Iterator<Item = &ChainName> {
+        self.ensured.iter()
     }
 
     /// Forgets leftover chains that are no longer in the dataplane: a stub has to stand in for them.

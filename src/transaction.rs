@@ -321,7 +321,7 @@ impl<'t> Work<'t> {
         let deleted = change.is_some();
         let after = match before {
             ChainState::Programmed if !deleted => ChainState::Programmed,
-            ChainState::Leftover if !deleted => ChainState::Leftover,
+            kept @ (ChainState::Leftover | ChainState::Ensured) if !deleted => kept,
             _ if required => ChainState::Stub,
             _ => ChainState::Absent,
         };
@@ -329,7 +329,8 @@ impl<'t> Work<'t> {
         match (before, after) {
             (ChainState::Stub, ChainState::Stub) | (ChainState::Absent, ChainState::Absent)
                 if !missing || after == ChainState::Absent => {}
-            (ChainState::Leftover, ChainState::Leftover) => {}
+            (ChainState::Leftover, ChainState::Leftover)
+            | (ChainState::Ensured, ChainState::Ensured) => {}
             (_, ChainState::Programmed) => {
                 if let (true, Some(chain)) = (missing, self.index.programmed(name.as_str())) {
                     let chain = chain.clone();

@@ -222,3 +222,24 @@ fn rules_that_iptables_does_not_find_again_are_never_doubled() {
         },
     );
 }
+
+#[test]
+fn hooks_that_are_no_longer_wanted_go() {
+    each_bed("hooks_that_are_no_longer_wanted_go", |bed: Bed| {
+        let mut updater = with_chains(&bed, HookPolicy::WhenMissing);
+        let doubled = [OURS[0], OURS[1], OURS[0]];
+        updater
+            .ensure_hooks("INPUT", doubled, Placement::Top)
+            .unwrap();
+        assert_eq!(bed.rules("INPUT").unwrap(), PRINTED);
+        updater
+            .ensure_hooks("INPUT", [OURS[1]], Placement::Top)
+            .unwrap();
+        assert_eq!(bed.rules("INPUT").unwrap(), [PRINTED[1]]);
+        assert!(updater.refresh().unwrap().is_empty());
+        updater
+            .ensure_hooks("INPUT", [OURS[1], OURS[0]], Placement::Top)
+            .unwrap();
+        assert_eq!(bed.rules("INPUT").unwrap(), [PRINTED[1], PRINTED[0]]);
+    });
+}

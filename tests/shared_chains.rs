@@ -197,3 +197,41 @@ fn a_flushed_table_silences_the_canary() {
         }
     });
 }
+
+#[test]
+fn a_programmed_chain_may_jump_to_an_ensured_one_whose_rules_stay() {
+    each_bed(
+        "a_programmed_chain_may_jump_to_an_ensured_one_whose_rules_stay",
+        |bed: Bed| {
+            let mut updater = bed.open();
+            updater.ensure_chain("web-portals").unwrap();
+            updater
+                .ensure_rule(Position::Append, "web-portals", "-p tcp -j RETURN")
+                .unwrap();
+            let changes = updater
+                .rewrite_chains([Chain::new("web-a", ["-j web-portals"]).unwrap()])
+                .unwrap();
+            assert!(changes.stubbed.is_empty());
+            updater.cleanup().unwrap();
+            assert_eq!(bed.rules("web-portals").unwrap(), ["-p tcp -j RETURN"]);
+            bed.other("-F\n-X");
+            updater.refresh().unwrap();
+            assert_eq!(bed.rules("web-a").unwrap(), ["-j web-portals"]);
+            assert_eq!(bed.rules("web-portals").unwrap(), ["-p tcp -j RETURN"]);
+            // Given up, it is a stub as any other.
+            updater.delete_chains(["web-portals"]).unwrap();
+            assert_eq!(
+                bed.rules("web-portals").unwrap(),
+                common::bed::stub("web-portals")
+            );
+            // Programmed, it is so.
+            updater.ensure_chain("web-own").unwrap();
+            updater
+                .rewrite_chains([Chain::new("web-own", ["-j DROP"]).unwrap()])
+                .unwrap();
+            updater.delete_chains(["web-own"]).unwrap();
+            updater.refresh().unwrap();
+            assert_eq!(bed.web_chains(), ["web-a", "web-portals"]);
+        },
+    );
+}

@@ -32,8 +32,6 @@ pub struct ListedRule {
 /// What an updater remembers of chains that it didn't program.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Owned chains that have to be there, whatever they hold.
-    ensured: BTreeSet<ChainName>,
     /// Chains of others that may be emptied and deleted.
     allowed: BTreeSet<HookChain>,
     /// The chain that tells whether the table was flushed, once it is used.
@@ -41,12 +39,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn is_ensured(&self, name: &str) -> bool {
-        self.ensured.contains(name) || self.canary.as_ref().is_some_and(|c| *c == *name)
-    }
-
-    pub(super) fn ensured(&self) -> impl Iterator<Item = &ChainName> {
-        self.ensured.iter()
+    pub(super) fn is_canary(&self, name: &str) -> bool {
+        self.canary.as_ref().is_some_and(|canary| *canary == *name)
     }
 }
 
@@ -69,7 +63,7 @@ impl<E: Executor> IptablesUpdater<E> {
         };
         let existed = self.create(&chain)?;
         if self.index.prefixes().own(name.as_str()) {
-            self.shared.ensured.insert(name.clone());
+            self.index.ensure(name.clone());
         }
         Ok(existed)
     }
@@ -125,7 +119,6 @@ impl<E: Executor> IptablesUpdater<E> {
             return Err(Error::NotAllowed { chain, what });
         };
         if self.index.prefixes().own(name.as_str()) {
-            self.shared.ensured.remove(name);
             if self.index.state(name.as_str()) != ChainState::Absent {
                 return self.delete_owned(name);
             }
@@ -231,7 +224,7 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// Makes the ensured chains that aren't there.
     pub(super) fn ensure_chains_again(&mut self) -> Result<(), Error> {
-        let ensured: Vec<_> = self.shared.ensured.iter().cloned().collect();
+        let ensured: Vec<_> = self.index.ensured_chains().cloned().collect();
         for name in ensured {
             self.create(&HookChain::User(name))?;
         }

@@ -9,7 +9,7 @@ use super::{IptablesUpdater, Shared};
 use crate::error::Error;
 use crate::restore_input::Builder;
 use crate::save::SavedTable;
-use crate::{Chain, ChainName, Executor, Index, Rule};
+use crate::{Chain, ChainName, ChainState, Executor, Index, Rule};
 
 /// What a cleanup found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +74,10 @@ impl Reading {
 
 /// Whether a chain of that name, if we own it, is wanted by nobody.
 fn is_orphan(index: &Index, shared: &Shared, name: &str) -> bool {
-    index.programmed(name).is_none() && !index.is_required(name) && !shared.is_ensured(name)
+    index.programmed(name).is_none()
+        && !index.is_required(name)
+        && index.state(name) != ChainState::Ensured
+        && !shared.is_canary(name)
 }
 
 impl<E: Executor> IptablesUpdater<E> {
@@ -226,7 +229,7 @@ impl<E: Executor> IptablesUpdater<E> {
     fn repair(&mut self, reading: &Reading, report: &mut CleanupReport) -> Result<(), Error> {
         let programmed = self.index.programmed_chains().map(Chain::name);
         let wanted = programmed.chain(self.index.unprogrammed());
-        let wanted = wanted.chain(self.shared.ensured());
+        let wanted = wanted.chain(self.index.ensured_chains());
         let mut lost: Vec<_> = wanted
             .filter(|chain| !reading.present.contains(*chain))
             .cloned()

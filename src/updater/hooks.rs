@@ -9,7 +9,7 @@ use super::{IptablesUpdater, Position};
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::fingerprint::Print;
 use crate::restore_input::{Builder, Command};
-use crate::{Executor, HookChain, IntoRule, Rule};
+use crate::{ChainState, Executor, HookChain, IntoRule, Rule};
 
 /// What was ensured, in the order in which it was: a refresh goes through it again.
 #[derive(Debug, Default)]
@@ -168,7 +168,7 @@ impl<E: Executor> IptablesUpdater<E> {
     pub(super) fn hook_in(&self, chain: &HookChain, rule: impl IntoRule) -> Result<Rule, Error> {
         if let HookChain::User(name) = chain
             && self.index.prefixes().own(name.as_str())
-            && !self.shared.is_ensured(name.as_str())
+            && self.index.state(name.as_str()) != ChainState::Ensured
         {
             let chain = name.clone();
             return Err(Error::HookInOwned { chain });

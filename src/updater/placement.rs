@@ -1,7 +1,9 @@
 //! Several hook rules as one thing: together, in an order, at a place of a chain of others.
 
+use indexmap::IndexSet;
 use log::{info, warn};
 
+use super::hooks::Wanted;
 use super::verify::{HookDrift, HookProblem};
 use super::{Existed, IptablesUpdater};
 use crate::error::{ChainNameError, Error, FailureClass};
@@ -157,26 +159,33 @@ impl<E: Executor> IptablesUpdater<E> {
         let rules = rules
             .into_iter()
             .map(|rule| self.hook_in(&chain, rule))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<IndexSet<_>, _>>()?;
         let mut group = Group {
             chain,
-            rules,
+            rules: rules.into_iter().collect(),
             placement,
             looks: 0,
             moves: 0,
         };
         let existed = self.arrange(&mut group)?;
         group.looks += 1;
-        // The same rules again, in another order or place, take the place of what was ensured before.
+        // Rules of them again take the place of what was ensured before; those that are no longer among them go.
         let same = |old: &Group| {
             old.chain == group.chain && old.rules.iter().any(|r| group.rules.contains(r))
         };
+        let mut dropped = Vec::new();
         if let Some(at) = self.groups.iter().position(same) {
             let old = self.groups.remove(at);
             group.looks += old.looks;
             group.moves += old.moves;
+            dropped = old.rules;
+            dropped.retain(|rule| !group.rules.contains(rule));
         }
+        let chain = group.chain.clone();
         self.groups.push(group);
+        for rule in dropped {
+            self.carry_out(&chain, &rule, Wanted::Removed)?;
+        }
         Ok(existed)
     }
 

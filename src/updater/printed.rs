@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::IptablesUpdater;
 use crate::error::{Error, FailureClass};
 use crate::restore_input::Builder;
-use crate::{ChainName, Executor, HookChain, Rule};
+use crate::{ChainName, ChainState, Executor, HookChain, Rule};
 
 /// What is known of how rules are printed.
 #[derive(Debug, Default)]
@@ -54,9 +54,8 @@ impl<E: Executor> IptablesUpdater<E> {
     pub(super) fn spare_chain(&self, purpose: &str) -> Result<ChainName, Error> {
         let free = |name: &ChainName| {
             let index = &self.index;
-            let known = index.programmed(name.as_str()).is_some()
-                || index.is_required(name.as_str())
-                || self.shared.is_ensured(name.as_str());
+            let known = index.state(name.as_str()) != ChainState::Absent
+                || self.shared.is_canary(name.as_str());
             !known
         };
         let prefixes = self.index.prefixes();

@@ -48,8 +48,9 @@ impl<E: Executor> IptablesUpdater<E> {
                 self.runner.table,
                 crate::excerpt::of(&format!("{chains:?}"))
             );
-            self.commit_with_missing(&[], chains)?;
+            // First, for the chains that are written again may jump to them.
             self.ensure_chains_again()?;
+            self.commit_with_missing(&[], chains)?;
         }
         for hook in &drift.hooks {
             warn!(
@@ -90,8 +91,8 @@ impl<E: Executor> IptablesUpdater<E> {
             .unprogrammed()
             .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub);
         let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
-        let changes = self.commit_with_missing(&[], everything)?.changes;
         self.ensure_chains_again()?;
+        let changes = self.commit_with_missing(&[], everything)?.changes;
         self.restore_canary()?;
         let hooks = self.reapply_hooks(&self.hooks.chains(), &HashMap::new());
         hooks.and(self.arrange_again())?;

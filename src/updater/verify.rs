@@ -6,7 +6,7 @@ use log::warn;
 
 use super::hooks::{Hooks, Wanted};
 use super::placement::look_at_groups;
-use super::{Fight, IptablesUpdater, Shared};
+use super::{Fight, IptablesUpdater};
 use crate::error::{Error, FailureClass};
 use crate::fingerprint::{Fingerprints, Print};
 use crate::restore_input::{Builder, Command};
@@ -140,7 +140,7 @@ impl<E: Executor> IptablesUpdater<E> {
         } = self;
         let (mut drift, seen, of_groups, canary_gone) = runner.save(|saved| {
             index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
-            let drift = compare_chains(saved, index, &stubs, fingerprints, shared);
+            let drift = compare_chains(saved, index, &stubs, fingerprints);
             let of_groups = look_at_groups(saved, groups, printed, *hook_policy);
             let canary_gone = shared.canary.as_ref().is_some_and(|canary| {
                 let canary = saved.chain(canary.as_str());
@@ -225,7 +225,6 @@ fn compare_chains(
     index: &Index,
     stubs: &BTreeMap<ChainName, Vec<Rule>>,
     fingerprints: &mut Fingerprints,
-    shared: &Shared,
 ) -> Drift {
     let mut drift = Drift {
         notices: saved.notices().map(str::to_owned).collect(),
@@ -258,8 +257,8 @@ fn compare_chains(
             });
         }
     }
-    for name in shared.ensured() {
-        if index.programmed(name.as_str()).is_none() && saved.chain(name.as_str()).is_none() {
+    for name in index.ensured_chains() {
+        if saved.chain(name.as_str()).is_none() {
             drift.missing.push(name.clone());
         }
     }
