@@ -11,7 +11,7 @@ use common::bed::NoWaiting;
 use iptables_updater::memory::{Fault, JournalCall};
 use iptables_updater::{
     Backend, Chain, Error, Executor, Failure, FailureClass, Index, IpVersion, IptablesUpdater,
-    MemoryExecutor, Request, Table,
+    MemoryExecutor, Placement, Position, Request, Table,
 };
 
 type Updater = IptablesUpdater<MemoryExecutor>;
@@ -43,6 +43,16 @@ const OPERATIONS: &[Operation] = &[
     ("remove nothing", |u| {
         u.ensure_rule_removed("OUTPUT", "-j DROP")
     }),
+    ("ensure chain", |u| u.ensure_chain("web-kept").map(drop)),
+    ("ensure rule", |u| {
+        u.ensure_rule(Position::Append, "FORWARD", "-j web-c")
+            .map(drop)
+    }),
+    ("ensure hooks", |u| {
+        let hooks = ["-p tcp -j web-c", "-p udp -j web-c"];
+        u.ensure_hooks("FORWARD", hooks, Placement::Top).map(drop)
+    }),
+    ("canary", |u| u.verify_canary().map(drop)),
     ("cleanup", |u| u.cleanup().map(drop)),
     ("refresh", |u| u.refresh().map(drop)),
     ("refresh all", |u| u.refresh_all().map(drop)),
@@ -133,7 +143,9 @@ fn start_anew(kernel: &MemoryExecutor) -> String {
         ])
         .unwrap();
     for hook in ["INPUT", "FORWARD"] {
-        updater.ensure_rule_removed(hook, "-j web-c").unwrap();
+        for rule in ["-j web-c", "-p tcp -j web-c", "-p udp -j web-c"] {
+            updater.ensure_rule_removed(hook, rule).unwrap();
+        }
         updater.ensure_rule_inserted(hook, "-j web-a").unwrap();
     }
     updater.cleanup().unwrap();

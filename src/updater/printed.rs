@@ -40,7 +40,8 @@ impl<E: Executor> IptablesUpdater<E> {
             });
             rules.unwrap_or_default()
         });
-        self.delete_best_effort(vec![scratch]);
+        let (_, undeleted) = self.delete_best_effort(vec![scratch]);
+        self.runner.stats.chains_undeleted += undeleted.len() as u64;
         let texts = texts?;
         // Somebody may have removed or changed the chain meanwhile: then nothing is known.
         if texts.len() == unknown.len() {
