@@ -4,9 +4,9 @@
 mod common;
 
 use common::bed::{Bed, each_bed};
-use common::each_kernel;
+use common::{each_kernel, each_kernel_of};
 use iptables_updater::{
-    Chain, Error, Existed, HookPolicy, HookProblem, IpVersion, IptablesUpdater, Placement,
+    Backend, Chain, Error, Existed, HookPolicy, HookProblem, IpVersion, IptablesUpdater, Placement,
     Position, Table,
 };
 
@@ -242,4 +242,24 @@ fn hooks_that_are_no_longer_wanted_go() {
             .unwrap();
         assert_eq!(bed.rules("INPUT").unwrap(), [PRINTED[1], PRINTED[0]]);
     });
+}
+
+#[test]
+fn a_rule_that_iptables_never_finds_again_is_put_once() {
+    each_kernel_of(
+        Backend::NfTables,
+        "a_rule_that_iptables_never_finds_again_is_put_once",
+        |kernel| {
+            let updater = IptablesUpdater::builder(Table::Filter).chain_prefix("web-");
+            let mut updater = updater.open(kernel.executor()).unwrap();
+            let rule = "-m limit --limit 5/min --limit-burst 0 -j ACCEPT";
+            for existed in [Existed::No, Existed::Yes, Existed::Yes] {
+                let found = updater
+                    .ensure_rule(Position::Append, "INPUT", rule)
+                    .unwrap();
+                assert_eq!(found, existed, "{kernel:?}");
+            }
+            assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap().len(), 1);
+        },
+    );
 }

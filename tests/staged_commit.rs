@@ -5,7 +5,7 @@ mod common;
 
 use common::bed::{Bed, Call, Updater, each_bed};
 use iptables_updater::{
-    Backend, Chain, Error, FailureClass, IptablesUpdater, Outcome, Request, Table,
+    Backend, Chain, Error, Exit, FailureClass, IptablesUpdater, Outcome, Request, Table,
 };
 
 const CHAINS: usize = 1_200;
@@ -167,6 +167,34 @@ fn a_death_at_any_piece_leaves_orphans_that_the_next_cleanup_removes() {
                 assert_eq!(bed.web_chains(), ["web-dispatch"]);
                 bed.other("-F\n-X");
             }
+        },
+    );
+}
+
+#[test]
+fn a_last_restore_that_was_applied_before_it_died_is_done_again() {
+    each_bed(
+        "a_last_restore_that_was_applied_before_it_died_is_done_again",
+        |bed: Bed| {
+            let mut updater = start(&bed);
+            let killed = || {
+                let mut outcome = Outcome::failure(1, "");
+                outcome.exit = Exit::Signal(9);
+                outcome
+            };
+            // Twice: that is as often as such a failure is tried before all is left to one commit.
+            for _ in 0..2 {
+                let skip = if bed.backend == Backend::NfTables {
+                    3
+                } else {
+                    0
+                };
+                bed.journal.fault(Call::Restore, skip, killed());
+            }
+            updater.rewrite_chains(chains("-j RETURN")).unwrap();
+            assert!(updater.verify().unwrap().is_empty());
+            assert_eq!(bed.rules("web-dispatch").unwrap().len(), CHAINS / 10);
+            assert!(bed.journal.counts().0 < 12);
         },
     );
 }

@@ -109,14 +109,17 @@ impl<E: Executor> IptablesUpdater<E> {
         if staged.is_empty() {
             return Ok(false);
         }
-        let done = match self.commit_input_without(delta, &staged)? {
-            Some(input) => self.runner.restore(&input).is_ok(),
-            None => true,
+        let Some(input) = self.commit_input_without(delta, &staged)? else {
+            return Ok(true);
         };
-        if !done {
+        let Err(refusal) = self.runner.restore(&input) else {
+            return Ok(true);
+        };
+        // If it may have been applied, what was created may be reachable now: it is written again then, not deleted.
+        if refusal.class() != Some(FailureClass::Ambiguous) {
             self.delete_best_effort(staged);
         }
-        Ok(done)
+        Ok(false)
     }
 
     fn last_try(

@@ -104,8 +104,9 @@ impl<E: Executor> IptablesUpdater<E> {
 }
 
 /// Rules of `recent` and `connlimit` aren't found any longer once another program has saved and restored them: a
-/// field that isn't printed differs then (measured on 1.8.9, both back ends).
+/// field that isn't printed differs then (measured on 1.8.9, IPv4, both back ends). A limit with a burst of 0 isn't
+/// found at all on nf_tables.
 fn may_have_twin(rule: &Rule) -> bool {
-    let words = rule.as_str();
-    words.contains("-m recent") || words.contains("-m connlimit")
+    let signs = ["-m recent", "-m connlimit", "--limit-burst 0"];
+    signs.iter().any(|sign| rule.as_str().contains(sign))
 }
