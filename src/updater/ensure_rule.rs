@@ -2,8 +2,8 @@
 
 use super::hooks::Wanted;
 use super::{Existed, IptablesUpdater};
-use crate::error::{ChainNameError, Error};
-use crate::restore_input::Command;
+use crate::error::{ChainNameError, Error, FailureClass};
+use crate::restore_input::{Builder, Command};
 use crate::{Executor, HookChain, IntoRule, Rule};
 
 /// At which end of a chain a rule is put if it isn't there.
@@ -63,14 +63,12 @@ impl<E: Executor> IptablesUpdater<E> {
         ChainNameError: From<C::Error>,
     {
         let (chain, rule) = self.hook_of(chain, rule)?;
-        let existed = self.stands(&chain, &rule)?;
-        if existed {
-            self.carry_out(&chain, &rule, Wanted::Removed)?;
-        }
+        let existed = self.carry_out(&chain, &rule, Wanted::Removed)?;
         self.hooks.forget(&chain, &rule);
-        Ok(if existed { Existed::Yes } else { Existed::No })
+        Ok(existed)
     }
 
+    /// Puts the rule, unless iptables finds it or one stands there that it prints just so.
     pub(super) fn put_if_absent(
         &mut self,
         position: Position,
@@ -80,8 +78,28 @@ impl<E: Executor> IptablesUpdater<E> {
         if self.stands(chain, rule)? || self.has_twin(chain, rule)? {
             return Ok(Existed::Yes);
         }
-        let wanted = Wanted::Anywhere(position);
-        self.carry_out(chain, rule, wanted)?;
-        Ok(Existed::No)
+        let mut builder = Builder::new(self.runner.table);
+        builder.rule(position.command(), chain, rule);
+        let input = builder.build();
+        let mut pauses = self.runner.unexplained_pauses();
+        let mut repaired = false;
+        loop {
+            let Err(refusal) = self.runner.restore_last_try(&input) else {
+                return Ok(Existed::No);
+            };
+            if refusal.class() == Some(FailureClass::Ambiguous)
+                && let Some(pause) = pauses.next()
+            {
+                self.runner.pause(FailureClass::Ambiguous, pause);
+                // It may have been applied, and the same again would put a second instance.
+                if self.stands(chain, rule)? {
+                    return Ok(Existed::No);
+                }
+            } else if repaired || !self.repair_target(&refusal, rule)? {
+                return Err(refusal.into());
+            } else {
+                repaired = true;
+            }
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use log::{info, warn};
 
-use super::{IptablesUpdater, Position};
+use super::run::Refusal;
+use super::{Existed, IptablesUpdater, Position};
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::fingerprint::Print;
 use crate::restore_input::{Builder, Command};
@@ -200,11 +201,7 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         let mut first = Ok(());
         for ((chain, rule), wanted) in hooks {
-            let done = match wanted {
-                Wanted::Anywhere(position) => self.put_if_absent(position, &chain, &rule).map(drop),
-                _ => self.carry_out(&chain, &rule, wanted),
-            };
-            if let Err(error) = done {
+            if let Err(error) = self.carry_out(&chain, &rule, wanted) {
                 warn!("hook rule in chain {chain}: {error}");
                 first = first.and(Err(error));
             }
@@ -240,33 +237,41 @@ impl<E: Executor> IptablesUpdater<E> {
         hooks.is_empty() || self.runner.restore_last_try(&builder.build()).is_ok()
     }
 
+    /// Brings a hook rule about; whether there was an instance of it before.
     pub(super) fn carry_out(
         &mut self,
         chain: &HookChain,
         rule: &Rule,
         wanted: Wanted,
-    ) -> Result<(), Error> {
+    ) -> Result<Existed, Error> {
+        if let Wanted::Anywhere(position) = wanted {
+            return self.put_if_absent(position, chain, rule);
+        }
         self.check_twin(chain, rule)?;
-        let refusal = match self.replace_all(chain, rule, wanted.command()) {
-            Ok(()) => return Ok(()),
-            Err(refusal) => refusal,
+        match self.replace_all(chain, rule, wanted.command()) {
+            Ok(existed) => Ok(existed),
+            Err(refusal) if self.repair_target(&refusal, rule)? => {
+                Ok(self.replace_all(chain, rule, wanted.command())?)
+            }
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Puts back the chain of ours to which a rule jumps, if it was refused because somebody has removed that;
+    /// whether it was so.
+    pub(super) fn repair_target(&mut self, refusal: &Refusal, rule: &Rule) -> Result<bool, Error> {
+        let Some(target) = rule.target() else {
+            return Ok(false);
         };
         let target_gone = refusal.class() == Some(FailureClass::TargetAbsent);
-        let ours = rule
-            .target()
-            .is_some_and(|target| self.index.prefixes().own(target));
-        if !target_gone || !ours {
-            return Err(refusal.into());
+        if !target_gone || !self.index.prefixes().own(target) {
+            return Ok(false);
         }
-        // Somebody may have removed the chain of ours to which the rule jumps.
         let missing = self.read_missing()?;
-        if !missing
-            .iter()
-            .any(|gone| rule.target() == Some(gone.as_str()))
-        {
-            return Err(refusal.into());
+        if !missing.iter().any(|gone| *gone == *target) {
+            return Ok(false);
         }
         self.commit_with_missing(&[], missing)?;
-        Ok(self.replace_all(chain, rule, wanted.command())?)
+        Ok(true)
     }
 }

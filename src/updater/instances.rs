@@ -2,8 +2,8 @@
 
 use log::debug;
 
-use super::IptablesUpdater;
 use super::run::Refusal;
+use super::{Existed, IptablesUpdater};
 use crate::error::FailureClass;
 use crate::restore_input::{Builder, Command};
 use crate::{Executor, HookChain, Rule};
@@ -18,7 +18,8 @@ const MOST_AT_ONCE: usize = 4_096;
 const MOST_ROUNDS: usize = 10;
 
 impl<E: Executor> IptablesUpdater<E> {
-    /// Deletes all instances of a rule and, in the same commit, puts one with the command given.
+    /// Deletes all instances of a rule and, in the same commit, puts one with the command given; whether there was
+    /// one before.
     ///
     /// iptables deletes one instance a line, and applies nothing if there is one line too many; but then it
     /// names that line, and so tells how many instances there are.
@@ -27,7 +28,8 @@ impl<E: Executor> IptablesUpdater<E> {
         chain: &HookChain,
         rule: &Rule,
         put: Option<Command>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Existed, Refusal> {
+        let mut existed = Existed::No;
         let mut deletions = FIRST_LOOK;
         let mut counted = false;
         let mut round = 0;
@@ -42,21 +44,25 @@ impl<E: Executor> IptablesUpdater<E> {
                 builder.rule(command, chain, rule);
             }
             let refusal = match self.runner.restore_last_try(&builder.build()) {
-                Ok(()) if counted => return Ok(()),
+                Ok(()) if counted => return Ok(existed),
                 Ok(()) => {
+                    existed = Existed::Yes;
                     deletions = deletions.saturating_mul(4).min(MOST_AT_ONCE);
                     continue;
                 }
                 Err(refusal) => refusal,
             };
             match instances(&refusal, deletions) {
-                Some(0) if put.is_none() => return Ok(()),
+                Some(0) if put.is_none() => return Ok(existed),
                 Some(found) if round < MOST_ROUNDS => {
                     debug!("{found} instances in chain {chain}");
                     deletions = found;
                     counted = true;
+                    if found > 0 {
+                        existed = Existed::Yes;
+                    }
                 }
-                _ if put.is_none() && nothing_to_remove(&refusal) => return Ok(()),
+                _ if put.is_none() && nothing_to_remove(&refusal) => return Ok(existed),
                 _ if refusal.class() == Some(FailureClass::Ambiguous) => {
                     // It may have been applied, and the same again would put a second instance: count anew.
                     let Some(pause) = pauses.next() else {
