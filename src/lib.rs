@@ -108,3 +108,8 @@ pub use updater::{
     HookProblem, IptablesUpdater, KeptOrphan, ListedRule, Placement, Plan, Position, Undeleted,
     UpdaterBuilder,
 };
+
+/// The README's program has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
