@@ -52,7 +52,6 @@ struct Chain {
 struct Rule {
     text: Range<usize>,
     target: Option<Range<usize>>,
-    counters: Option<Counters>,
 }
 
 /// How much traffic a chain's policy or a rule has met: `[packets:bytes]`.
@@ -202,7 +201,9 @@ impl<'a> SavedRule<'a> {
 
     /// Its counters, where they are printed (`iptables-save -c`).
     pub fn counters(self) -> Option<Counters> {
-        self.rule.counters
+        let before = &self.text[..self.rule.text.start];
+        let line = before.rsplit('\n').next()?;
+        block::counters(line.split(' ').next()?)
     }
 }
 

@@ -106,7 +106,7 @@ impl<'t> Block<'t> {
 
     /// Reads `-A NAME …` or `[packets:bytes] -A NAME …`; gives the place after it.
     fn rule(&mut self, start: usize) -> Result<usize, SaveError> {
-        let (counters, name_at) = self.lead(start).ok_or_else(|| self.wrong(start))?;
+        let name_at = self.lead(start).ok_or_else(|| self.wrong(start))?;
         let (chain, name_end) = self.chain_at(name_at).ok_or_else(|| self.wrong(start))?;
         let blank = self.text.as_bytes().get(name_end) == Some(&b' ');
         let text_at = name_end + usize::from(blank);
@@ -121,22 +121,21 @@ impl<'t> Block<'t> {
         self.chains[chain].rules.push(Rule {
             text: text_at..end,
             target,
-            counters,
         });
         Ok((end + 1).min(self.text.len()))
     }
 
-    /// The counters and `-A ` before the chain's name, and where that begins.
-    fn lead(&self, start: usize) -> Option<(Option<Counters>, usize)> {
+    /// Where the chain's name begins, behind the counters, if there are any, and `-A `.
+    fn lead(&self, start: usize) -> Option<usize> {
         let rest = &self.text.as_bytes()[start..];
         if rest.starts_with(b"-A ") {
-            return Some((None, start + 3));
+            return Some(start + 3);
         }
         let blank = rest.iter().position(|b| matches!(b, b' ' | b'\n'))?;
-        let counters = counters(&self.text[start..start + blank])?;
+        counters(&self.text[start..start + blank])?;
         rest[blank..]
             .starts_with(b" -A ")
-            .then_some((Some(counters), start + blank + 4))
+            .then_some(start + blank + 4)
     }
 
     /// The declared chain whose name stands there, and where the name ends.
@@ -182,7 +181,7 @@ impl<'t> Block<'t> {
 }
 
 /// `[packets:bytes]`.
-fn counters(text: &str) -> Option<Counters> {
+pub(super) fn counters(text: &str) -> Option<Counters> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     let (packets, bytes) = inner.split_once(':')?;
     // `parse` would take a plus sign.
