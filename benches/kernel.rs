@@ -129,8 +129,12 @@ fn run(backend: Backend, chains: usize) -> Run {
     let raw_sorted = raw.restore(&input(&sorted));
     let raw_save = raw.save();
     raw.flush();
-    let raw_random = raw.restore(&input(&random));
-    raw.flush();
+    // Its time grows with the square: 50,000 chains would take a quarter of an hour.
+    let raw_random = (chains <= 20_000).then(|| {
+        let time = raw.restore(&input(&random));
+        raw.flush();
+        time
+    });
 
     let executor = CommandExecutor::builder(IpVersion::V4)
         .backend(backend)
@@ -149,8 +153,12 @@ fn run(backend: Backend, chains: usize) -> Run {
         },
     );
     let ours = results.0[0].1;
-    let what = "program all, against raw input in random order";
-    results.0.push((what.to_owned(), ours, Some(raw_random), 0));
+    if raw_random.is_some() {
+        let what = "program all, against raw input in random order";
+        results
+            .0
+            .push((what.to_owned(), ours, raw_random, results.0[0].3));
+    }
     results.row("program all again, unchanged", None, &mut updater, |u| {
         u.rewrite_chains(all.clone()).expect("nothing");
     });
@@ -161,16 +169,15 @@ fn run(backend: Backend, chains: usize) -> Run {
             .map(|rule| format!("-A {} {rule}\n", name(7)))
             .collect::<String>()
     );
-    let raw_one = (0..5).map(|_| raw.restore(&one)).min();
-    let mut versions = 0;
-    let ours_one = (0..5)
-        .map(|_| {
-            versions += 1;
-            let chain = contents(7..8, &format!("-p udp --dport {versions}"));
-            timed(|| drop(updater.rewrite_chains(chain).expect("one")))
+    // In turns: what else the machine does meanwhile meets both.
+    let (raw_one, ours_one) = (0..10)
+        .map(|version| {
+            let chain = contents(7..8, &format!("-p udp --dport {}", version + 1));
+            let ours = timed(|| drop(updater.rewrite_chains(chain).expect("one")));
+            (raw.restore(&one), ours)
         })
-        .min()
-        .unwrap_or_default();
+        .reduce(|best, next| (best.0.min(next.0), best.1.min(next.1)))
+        .expect("ten");
     results.row("rewrite a tenth", None, &mut updater, |u| {
         u.rewrite_chains(contents(100..100 + chains / 10, "-j DROP"))
             .expect("a tenth");
@@ -206,9 +213,9 @@ fn run(backend: Backend, chains: usize) -> Run {
         },
     );
     results.0.push((
-        "rewrite one chain, against the raw minimal input (best of 5)".to_owned(),
+        "rewrite one chain, against the raw minimal input (best of 10)".to_owned(),
         ours_one,
-        raw_one,
+        Some(raw_one),
         1,
     ));
     Run {
@@ -268,6 +275,7 @@ fn main() {
     for backend in [Backend::NfTables, Backend::Legacy] {
         for size in sizes {
             runs.push(run(backend, *size));
+            eprintln!("{}", table(&runs[runs.len() - 1..]));
         }
     }
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -20,7 +20,7 @@ fn main() {
 }
 
 /// A kernel that takes everything at once: what is left is what ours costs.
-struct Nothing;
+struct Nothing(Backend);
 
 impl Executor for Nothing {
     fn ip_version(&self) -> IpVersion {
@@ -28,7 +28,7 @@ impl Executor for Nothing {
     }
 
     fn backend(&self) -> Backend {
-        Backend::Legacy
+        self.0
     }
 
     fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError> {
@@ -69,10 +69,10 @@ fn other_contents(count: usize) -> Chain {
     Chain::new(name, ["-j DROP"]).expect("a chain")
 }
 
-fn open() -> IptablesUpdater<Nothing> {
+fn open(backend: Backend) -> IptablesUpdater<Nothing> {
     IptablesUpdater::builder(Table::Filter)
         .chain_prefix("b-")
-        .open(Nothing)
+        .open(Nothing(backend))
         .expect("an updater")
 }
 
@@ -105,7 +105,7 @@ fn transaction_for_one_chain(bencher: Bencher<'_, '_>, count: usize) {
 fn commit_of_new_chains(bencher: Bencher<'_, '_>, count: usize) {
     bencher
         .counter(ItemsCount::new(count))
-        .with_inputs(|| (open(), chains(count)))
+        .with_inputs(|| (open(Backend::NfTables), chains(count)))
         .bench_local_refs(|(updater, chains)| {
             updater.rewrite_chains(chains.drain(..)).expect("written")
         });
@@ -114,7 +114,7 @@ fn commit_of_new_chains(bencher: Bencher<'_, '_>, count: usize) {
 /// A rewrite of one chain among many, from the call to the kernel and back.
 #[divan::bench(args = [1_000, 20_000])]
 fn commit_of_one_chain(bencher: Bencher<'_, '_>, count: usize) {
-    let mut updater = open();
+    let mut updater = open(Backend::NfTables);
     updater.rewrite_chains(chains(count)).expect("written");
     let mut contents = [other_contents(count), chain(count / 4, count)]
         .into_iter()
@@ -127,7 +127,7 @@ fn commit_of_one_chain(bencher: Bencher<'_, '_>, count: usize) {
 /// A rewrite of every chain with what it has.
 #[divan::bench(args = [20_000], sample_count = 10)]
 fn rewrite_that_changes_nothing(bencher: Bencher<'_, '_>, count: usize) {
-    let mut updater = open();
+    let mut updater = open(Backend::NfTables);
     updater.rewrite_chains(chains(count)).expect("written");
     bencher
         .with_inputs(|| chains(count))
