@@ -59,6 +59,7 @@
 
 mod batch;
 mod chain;
+mod deadline;
 mod error;
 mod excerpt;
 mod executor;

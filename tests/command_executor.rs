@@ -214,6 +214,20 @@ fn whatever_hangs_is_killed_with_all_that_it_started() {
 }
 
 #[test]
+fn a_limit_without_end_is_one() {
+    let run = |builder: CommandExecutorBuilder| {
+        let builder = builder.lock_wait(Duration::MAX).time_limit(Duration::MAX);
+        let mut executor = builder.build().unwrap();
+        let outcome = executor.restore("*filter\nCOMMIT\n").unwrap();
+        assert!(outcome.exit.is_success(), "{outcome:?}");
+    };
+    run(Fake::new(NFT, "").builder());
+    each_kernel("a_limit_without_end_is_one", |kernel| {
+        run(CommandExecutor::builder(kernel.version).backend(kernel.backend));
+    });
+}
+
+#[test]
 fn a_process_that_keeps_the_pipes_of_a_program_that_has_ended_is_not_waited_for() {
     let fake = Fake::new(NFT, "setsid sleep 20 & echo started; exit 3");
     let start = Instant::now();

@@ -213,3 +213,19 @@ fn an_error_that_nobody_collects_is_logged_with_what_it_was() {
         assert!(!logged("unowned-seen"));
     });
 }
+
+#[test]
+fn a_time_without_end_is_one() {
+    watched(|gated| {
+        let config = WorkerConfig::default()
+            .with_refresh_interval(Duration::MAX)
+            .with_canary_interval(Duration::MAX)
+            .with_cleanup_after(Duration::MAX);
+        let handle = spawn(&gated, config);
+        gated.open();
+        let ticket = handle.rewrite_chains_later([chain("web-a")]);
+        let in_time = ticket.wait_timeout(Duration::MAX);
+        in_time.expect("an answer").unwrap();
+        handle.stats().unwrap();
+    });
+}

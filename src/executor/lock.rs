@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Outcome;
+use crate::{Outcome, deadline};
 
 /// Where the lock is, unless `XTABLES_LOCKFILE` says otherwise.
 pub(super) const DEFAULT_PATH: &str = "/run/xtables.lock";
@@ -23,7 +23,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from
 /// What iptables itself would have said: it is held by another program for that long, or the file can't be opened.
 pub(super) fn take(path: &Path, wait: Duration) -> Result<File, Outcome> {
     let file = open(path).map_err(|error| unusable(path, &error))?;
-    let deadline = Instant::now() + wait;
+    let deadline = deadline::from_now(wait);
     let mut pause = PAUSES.0;
     loop {
         match file.try_lock() {

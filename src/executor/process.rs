@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use log::warn;
 
-use crate::{Exit, Outcome};
+use crate::{Exit, Outcome, deadline};
 
 /// How long to wait for the pipes of a killed group to close, before their readers are abandoned: a process
 /// that has left the group may hold them open.
@@ -29,7 +29,7 @@ type Pipe = Receiver<Vec<u8>>;
 /// # Errors
 /// The command couldn't be started.
 pub(super) fn run(mut command: Command, input: &str, limit: Duration) -> io::Result<Outcome> {
-    let deadline = Instant::now() + limit;
+    let deadline = deadline::from_now(limit);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -163,17 +163,26 @@ fn reap(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> 
 /// Kills the child with all that it has started, and reaps it.
 ///
 /// The standard library can't signal a process group and this crate has no unsafe code, so the program `kill`
-/// does it; without it, at least the child itself is killed.
+/// does it; where there is none, a shell; without either, at least the child itself is killed. It joins the group and
+/// kills that it is in: the way to name another group differs between procps and busybox.
 fn kill_group(child: &mut Child) {
-    let group = format!("-{}", child.id());
-    let killed = Command::new("kill")
-        .args(["-KILL", "--", &group])
-        .env("PATH", super::binaries::search_path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if !killed.is_ok_and(|status| status.success()) {
+    let mut programs = [Command::new("kill"), Command::new("/bin/sh")];
+    programs[0].args(["-s", "KILL", "0"]);
+    programs[1].args(["-c", "kill -s KILL 0"]);
+    let group = i32::try_from(child.id());
+    let killed = programs.iter_mut().any(|program| {
+        let Ok(group) = group else { return false };
+        let status = program
+            .env("PATH", super::binaries::search_path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(group)
+            .status();
+        // It is in the group itself.
+        status.is_ok_and(|status| status.signal().is_some())
+    });
+    if !killed {
         warn!(
             "process group {} couldn't be killed, only its first process",
             child.id()

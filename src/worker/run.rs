@@ -7,7 +7,7 @@ use rand::RngExt as _;
 
 use super::WorkerConfig;
 use super::queue::{Job, Queue, Waited};
-use crate::{Error, Executor, IptablesUpdater};
+use crate::{Error, Executor, IptablesUpdater, deadline};
 
 /// Runs until the queue is closed and empty; gives the updater back.
 pub(super) fn run<E: Executor>(
@@ -36,7 +36,7 @@ pub(super) fn run<E: Executor>(
                 }
             }
         } else {
-            next_batch = Instant::now() + config.batch_spacing;
+            next_batch = deadline::from_now(config.batch_spacing);
             batch(&mut updater, jobs);
         }
     }
@@ -85,7 +85,9 @@ impl Times {
             refresh_interval: config.refresh_interval,
             refresh: None,
             cleanup_delay: config.cleanup_after,
-            cleanup: config.cleanup_after.map(|delay| now + delay),
+            cleanup: config
+                .cleanup_after
+                .map(|delay| deadline::after(now, delay)),
             canary_interval: config.canary_interval,
             // The first look puts it.
             canary: config.canary_interval.map(|_| now),
@@ -96,8 +98,8 @@ impl Times {
 
     fn set_refresh(&mut self, now: Instant) {
         self.refresh = self.refresh_interval.map(|interval| {
-            let jitter = rand::rng().random_range(1.0..=1.2);
-            now + interval.mul_f64(jitter)
+            let jitter = interval.mul_f64(rand::rng().random_range(0.0..=0.2));
+            deadline::after(now, interval.saturating_add(jitter))
         });
     }
 
@@ -111,16 +113,14 @@ impl Times {
         if self.cleanup.is_some_and(|due| due <= now) {
             let done = log_failure("cleanup", &updater.cleanup());
             let again = self.cleanup_delay.filter(|_| !done);
-            self.cleanup = again.map(|delay| Instant::now() + delay);
+            self.cleanup = again.map(deadline::from_now);
         }
         let mut flushed = false;
         if self.canary.is_some_and(|due| due <= now) {
             let canary = updater.verify_canary();
             log_failure("look at the canary", &canary);
             flushed = matches!(canary, Ok(false));
-            self.canary = self
-                .canary_interval
-                .map(|interval| Instant::now() + interval);
+            self.canary = self.canary_interval.map(deadline::from_now);
         }
         if flushed {
             warn!("the canary is gone: somebody has flushed the table, refreshing");

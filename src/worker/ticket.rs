@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use log::{error, warn};
 
-use crate::Error;
+use crate::{Error, deadline};
 
 type Callback<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -98,7 +98,7 @@ impl<T> Ticket<T> {
     /// # Errors
     /// [`Pending`] gives the ticket back where the time was over first.
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T, Error>, Pending<T>> {
-        let deadline = Instant::now() + limit;
+        let deadline = deadline::from_now(limit);
         let mut state = self.slot.lock();
         loop {
             match std::mem::replace(&mut *state, State::Collected) {
