@@ -313,6 +313,9 @@ pub const CASES: &[(&str, &[&str])] = &[
             "*filter\n-A INPUT -j TRACE\nCOMMIT\n",
             "*raw\n-A OUTPUT -j TRACE\n-A PREROUTING -j NOTRACK\nCOMMIT\n",
             "*filter\n-A INPUT -j QUEUE\nCOMMIT\n",
+            "*filter\n-A INPUT ! -d 0/0 -j QUEUE\nCOMMIT\n",
+            "*filter\n-A INPUT ! -d ::/0 -j QUEUE\nCOMMIT\n",
+            "*filter\n-A INPUT ! -p icmp -m icmp --icmp-type 8 -j QUEUE\nCOMMIT\n",
         ],
     ),
     (

@@ -124,12 +124,14 @@ impl Rule {
             Target::Verdict("QUEUE") => !dialect.is_legacy(),
             _ => false,
         };
-        bad_match
-            || bad_target
-            || (!dialect.is_legacy() && self.source.starts_with("! ") && any(&self.source))
-            || (!dialect.is_legacy()
-                && self.destination.starts_with("! ")
-                && any(&self.destination))
+        bad_match || bad_target || (!dialect.is_legacy() && self.excludes_any_address())
+    }
+
+    /// Compares an address with no bits at all, which nf_tables refuses before it looks for a target.
+    pub(super) fn excludes_any_address(&self) -> bool {
+        let addresses = [&self.source, &self.destination];
+        let mut excluded = addresses.iter().filter(|text| text.starts_with("! "));
+        excluded.any(|text| any(text))
     }
 
     /// Whether the kernel refuses the rule where packets come to it from this kernel chain.

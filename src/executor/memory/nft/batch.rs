@@ -288,7 +288,7 @@ impl Batch {
         if rule.refused_in(self.table, self.dialect)
             || hook.is_some_and(|hook| rule.refused_from(hook))
         {
-            return Err(if rule.is_queue() {
+            return Err(if rule.is_queue() && !rule.excludes_any_address() {
                 Errno::Missing
             } else {
                 Errno::Invalid
