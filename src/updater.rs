@@ -28,6 +28,8 @@ pub use placement::{Fight, HookPolicy, Placement};
 pub use plan::Plan;
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 
+use std::collections::BTreeSet;
+
 use crate::chain::rules_for;
 use crate::error::{ChainNameError, Error};
 use crate::fingerprint::Fingerprints;
@@ -78,6 +80,8 @@ pub struct IptablesUpdater<E> {
     stubs: Stubs,
     hooks: Hooks,
     fingerprints: Fingerprints,
+    /// Chains that a commit may have written although it was reported as failed: written again by the next one.
+    doubtful: BTreeSet<ChainName>,
     shared: Shared,
     groups: Vec<Group>,
     hook_policy: HookPolicy,

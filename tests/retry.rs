@@ -169,3 +169,47 @@ fn an_error_is_for_people() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+type Repair = fn(&mut IptablesUpdater<MemoryExecutor>);
+
+#[test]
+fn what_a_killed_commit_may_have_written_is_written_again() {
+    let rules = |kernel: &MemoryExecutor| kernel.rules(Table::Filter, "web-a").unwrap();
+    let chain = |rule| Chain::new("web-a", [rule]).unwrap();
+    let repairs: [Repair; 3] = [
+        |updater| drop(updater.refresh().unwrap()),
+        |updater| {
+            let again = Chain::new("web-a", ["-p tcp -j DROP"]).unwrap();
+            updater.rewrite_chains([again]).unwrap();
+        },
+        |updater| drop(updater.rewrite_chains([Chain::new("web-b", ["-j RETURN"]).unwrap()])),
+    ];
+    for backend in [Backend::NfTables, Backend::Legacy] {
+        for repair in repairs {
+            for delete in [false, true] {
+                let Bed {
+                    kernel,
+                    mut updater,
+                    ..
+                } = bed(backend, RetryPolicy::default());
+                updater.rewrite_chains([chain("-p tcp -j DROP")]).unwrap();
+                for nth in 1..=3 {
+                    kernel.fail_restore(nth, Fault::KilledAfterCommit);
+                }
+                let failed = if delete {
+                    updater.delete_chains(["web-a"])
+                } else {
+                    updater.rewrite_chains([chain("-p udp -j DROP")])
+                };
+                let class = failed.unwrap_err().class();
+                assert_eq!(class, Some(FailureClass::Ambiguous));
+                assert_ne!(rules(&kernel), ["-p tcp -j DROP"], "the fault is none");
+                repair(&mut updater);
+                assert_eq!(rules(&kernel), ["-p tcp -j DROP"], "{backend} {delete}");
+                kernel.clear_journal();
+                updater.rewrite_chains([chain("-p tcp -j DROP")]).unwrap();
+                assert!(kernel.journal().is_empty(), "once is enough");
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! How an updater is set up and opened.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use log::{info, warn};
@@ -104,6 +105,7 @@ impl UpdaterBuilder {
             retry: self.retry,
             clock: self.clock,
             stats: Stats::default(),
+            killed: false,
         };
         let (leftover, notices) = runner.save(|saved| {
             let owned = saved
@@ -127,6 +129,7 @@ impl UpdaterBuilder {
             stubs: Stubs::new(self.stub_maker.unwrap_or_else(|| default_maker(self.table))),
             hooks: Hooks::default(),
             fingerprints: Fingerprints::default(),
+            doubtful: BTreeSet::new(),
             shared: Shared::default(),
             groups: Vec::new(),
             hook_policy: self.hook_policy,

@@ -53,7 +53,23 @@ impl<E: Executor> IptablesUpdater<E> {
         requests: &[&Request],
         missing: BTreeSet<ChainName>,
     ) -> Result<Committed, Error> {
-        let Work { delta, refused } = self.run_commit(requests, missing)?;
+        let missing: BTreeSet<_> = missing.into_iter().chain(self.doubtful.clone()).collect();
+        self.runner.killed = false;
+        let Work { delta, refused } = match self.run_commit(requests, missing) {
+            Ok(work) => work,
+            Err(error) => {
+                if self.runner.killed {
+                    let delta = self.work_out(requests, &BTreeSet::new()).delta;
+                    let rewrites = delta.rewrites().iter().map(|r| r.chain.name());
+                    let stubs = delta.stubs().iter().map(|stub| &stub.chain);
+                    let deletions = delta.deletions().iter().map(|deletion| &deletion.chain);
+                    let touched = rewrites.chain(stubs).chain(deletions);
+                    self.doubtful.extend(touched.cloned());
+                }
+                return Err(error);
+            }
+        };
+        self.doubtful.clear();
         let changes = self.settle(delta);
         if changes != Changes::default() {
             info!(

@@ -57,6 +57,9 @@ impl<E: Executor> IptablesUpdater<E> {
             let request = request.for_version(version);
             transaction.request(request.changes(), number)?;
         }
+        for chain in &self.doubtful {
+            transaction.restore_missing(chain.clone());
+        }
         let delta = transaction.delta();
         let commit = self.commit_input(&delta)?;
         let mut builder = Builder::new(self.runner.table);

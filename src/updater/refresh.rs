@@ -48,6 +48,8 @@ impl<E: Executor> IptablesUpdater<E> {
                 self.runner.table,
                 crate::excerpt::of(&format!("{chains:?}"))
             );
+        }
+        if !chains.is_empty() || !self.doubtful.is_empty() {
             // First, for the chains that are written again may jump to them.
             self.ensure_chains_again()?;
             self.commit_with_missing(&[], chains)?;

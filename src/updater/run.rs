@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::retry::{Clock, RetryPolicy};
 use crate::save::SavedTable;
 use crate::stats::Stats;
-use crate::{Executor, Outcome, RestoreInput, Table, excerpt};
+use crate::{Executor, Exit, Outcome, RestoreInput, Table, excerpt};
 
 /// An executor with what is needed to use it patiently.
 pub(crate) struct Runner<E> {
@@ -19,6 +19,8 @@ pub(crate) struct Runner<E> {
     pub(crate) retry: RetryPolicy,
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) stats: Stats,
+    /// Whether a restore was killed since this was last reset: it may have been applied all the same.
+    pub(crate) killed: bool,
 }
 
 /// How a restore that failed looks to whoever asked for it.
@@ -72,6 +74,7 @@ impl<E: Executor> Runner<E> {
                 .map_err(|error| Refusal::NotRun(error.into()))?;
             tries += 1;
             self.stats.restores += 1;
+            self.killed |= !matches!(outcome.exit, Exit::Code(_));
             self.stats.lines_written += input.commit_line() as u64;
             self.stats.bytes_written += input.as_str().len() as u64;
             let Some(failure) = Failure::of_restore(&outcome, input.as_str()) else {
