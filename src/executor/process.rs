@@ -37,11 +37,13 @@ pub(super) fn run(mut command: Command, input: &str, limit: Duration) -> io::Res
         .process_group(0)
         .spawn()?;
     // Both ends are served at once: iptables may print more than a pipe holds before it reads on.
-    if let Some(stdin) = child.stdin.take() {
-        write_all(stdin, input.to_owned());
-    }
-    let stdout = child.stdout.take().map(read_all);
-    let stderr = child.stderr.take().map(read_all);
+    let [stdout, stderr] = match serve(&mut child, input) {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            kill_group(&mut child);
+            return Err(error);
+        }
+    };
 
     let mut outputs = [stdout, stderr].map(|pipe| Output {
         pipe,
@@ -65,18 +67,30 @@ pub(super) fn run(mut command: Command, input: &str, limit: Duration) -> io::Res
     })
 }
 
+/// Starts the threads that serve the pipes; standard output and error are returned.
+fn serve(child: &mut Child, input: &str) -> io::Result<[Option<Pipe>; 2]> {
+    // The readers first: without one of them the input isn't begun.
+    let stdout = child.stdout.take().map(read_all).transpose()?;
+    let stderr = child.stderr.take().map(read_all).transpose()?;
+    if let Some(stdin) = child.stdin.take() {
+        write_all(stdin, input.to_owned())?;
+    }
+    Ok([stdout, stderr])
+}
+
 /// Writes and closes a pipe from a thread of its own, with a copy: the thread may outlive the call.
-fn write_all(mut pipe: impl Write + Send + 'static, input: String) {
-    thread::spawn(move || {
+fn write_all(mut pipe: impl Write + Send + 'static, input: String) -> io::Result<()> {
+    let write = move || {
         // A tool that finds an error stops reading: its exit code says more than a broken pipe.
         let _ = pipe.write_all(input.as_bytes());
-    });
+    };
+    thread::Builder::new().spawn(write).map(drop)
 }
 
 /// Reads a pipe to its end on a thread of its own.
-fn read_all(mut pipe: impl Read + Send + 'static) -> Pipe {
+fn read_all(mut pipe: impl Read + Send + 'static) -> io::Result<Pipe> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
+    let read = move || {
         let mut chunk = vec![0; 64 * 1024];
         loop {
             match pipe.read(&mut chunk) {
@@ -90,8 +104,9 @@ fn read_all(mut pipe: impl Read + Send + 'static) -> Pipe {
                 Err(_) => break,
             }
         }
-    });
-    receiver
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receiver)
 }
 
 /// What has come out of a pipe so far.
