@@ -357,3 +357,20 @@ fn a_refused_stub_leaves_the_restart_going_on() {
         assert_eq!(updater.index().state("web-baz"), ChainState::Leftover);
     });
 }
+
+#[test]
+fn a_leftover_chain_required_by_name_alone_is_looked_for() {
+    each_bed(
+        "a_leftover_chain_required_by_name_alone_is_looked_for",
+        |bed| {
+            bed.other(":web-x - [0:0]\n:web-y - [0:0]\n-A web-y -j RETURN");
+            let mut updater = bed.open();
+            bed.other(":web-x - [0:0]\n-X web-x");
+            let chain = Chain::new("web-a", ["-j RETURN"]).unwrap();
+            let chain = chain.requires(["web-x", "web-y"]).unwrap();
+            updater.rewrite_chains([chain]).unwrap();
+            assert_eq!(bed.rules("web-x"), Some(stub("web-x")));
+            assert_eq!(bed.rules("web-y").unwrap(), ["-j RETURN"]);
+        },
+    );
+}

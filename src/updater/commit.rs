@@ -91,7 +91,12 @@ impl<E: Executor> IptablesUpdater<E> {
         requests: &[&Request],
         missing: BTreeSet<ChainName>,
     ) -> Result<Work, Error> {
-        let work = self.work_out(requests, &missing);
+        let mut work = self.work_out(requests, &missing);
+        let mut missing = missing;
+        if self.relies_unseen(&work.delta) {
+            missing.extend(self.read_missing()?);
+            work = self.work_out(requests, &missing);
+        }
         if self.commit_staged(&work.delta)? {
             return Ok(work);
         }
@@ -116,6 +121,19 @@ impl<E: Executor> IptablesUpdater<E> {
                 Err(refusal.into())
             }
         }
+    }
+
+    /// Whether a chain of a previous run is required by name alone. That it has vanished would go unnoticed:
+    /// no rule jumps to it, so the commit wouldn't fail.
+    fn relies_unseen(&self, delta: &Delta) -> bool {
+        delta.rewrites().iter().any(|rewrite| {
+            let chain = &rewrite.chain;
+            let mut named = chain.explicit_requirements();
+            named.any(|name| {
+                let jumps = chain.rules().iter().filter_map(Rule::target);
+                self.index.is_leftover(name) && !jumps.into_iter().any(|to| to == name.as_str())
+            })
+        })
     }
 
     /// Creates new chains beforehand, where that is worth it, and commits the rest; whether that was done. If not,
