@@ -185,7 +185,10 @@ impl<E: Executor> IptablesUpdater<E> {
             }
             let referrers = froms.iter().filter(|from| outside(from, &deletable));
             let referrers: Vec<_> = referrers.cloned().collect();
-            warn!("orphan {chain} stays: {referrers:?} refer to it");
+            warn!(
+                "orphan {chain} stays: {} refer to it",
+                crate::excerpt::short(&format!("{referrers:?}"))
+            );
             report.kept.push(KeptOrphan {
                 chain: chain.clone(),
                 referrers,
@@ -239,8 +242,9 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         lost.sort_unstable();
         warn!(
-            "table {}: somebody else has removed chains of ours: {lost:?}",
-            self.runner.table
+            "table {}: somebody else has removed chains of ours: {}",
+            self.runner.table,
+            crate::excerpt::of(&format!("{lost:?}"))
         );
         self.write_everything()?;
         report.repaired = lost;
