@@ -5,9 +5,10 @@ use std::fmt;
 use log::warn;
 
 use crate::error::{ChainNameError, Error, ExecutorError};
+use crate::updater::{Wanted, read_hook};
 use crate::{
-    Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IpVersion,
-    IptablesUpdater, Request, Rule, Table, UpdaterBuilder,
+    Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IntoRule, IpVersion,
+    IptablesUpdater, Request, Table, UpdaterBuilder,
 };
 
 /// One table of one IP version.
@@ -211,29 +212,29 @@ impl<E: Executor> TableSet<E> {
     /// Does something at each place.
     pub fn each<T>(
         &mut self,
-        mut work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
+        work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
     ) -> Outcomes<T> {
-        let members = self.members.iter_mut();
-        Outcomes(
-            members
-                .map(|(place, updater)| (*place, work(*place, updater)))
-                .collect(),
-        )
+        self.at(|_| true, work)
     }
 
     /// Does something in each IP version of one table.
     pub fn in_table<T>(
         &mut self,
         table: Table,
+        work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
+    ) -> Outcomes<T> {
+        self.at(|place| place.table == table, work)
+    }
+
+    fn at<T>(
+        &mut self,
+        meant: impl Fn(Place) -> bool,
         mut work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
     ) -> Outcomes<T> {
         let members = self.members.iter_mut();
-        let of_table = members.filter(|(place, _)| place.table == table);
-        Outcomes(
-            of_table
-                .map(|(place, updater)| (*place, work(*place, updater)))
-                .collect(),
-        )
+        let members = members.filter(|(place, _)| meant(*place));
+        let outcomes = members.map(|(place, updater)| (*place, work(*place, updater)));
+        Outcomes(outcomes.collect())
     }
 
     /// As [`IptablesUpdater::rewrite_chains`], in each IP version of the table.
@@ -262,17 +263,17 @@ impl<E: Executor> TableSet<E> {
         &mut self,
         table: Table,
         chain: C,
-        rule: impl crate::IntoRule,
+        rule: impl IntoRule,
     ) -> Outcomes<()>
     where
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        let hook = hook(chain, rule);
+        let hook = read_hook(chain, rule);
         self.in_table(table, |place, updater| {
             let (chain, rule) = hook.clone()?;
             if rule.is_for(place.version) {
-                insert(updater, chain, rule)?;
+                updater.ensure_hook(chain, rule, Wanted::Inserted)?;
             }
             Ok(())
         })
@@ -292,26 +293,4 @@ impl<E: Executor> TableSet<E> {
     pub fn cleanup(&mut self) -> Outcomes<CleanupReport> {
         self.each(|_, updater| updater.cleanup())
     }
-}
-
-fn hook<C>(chain: C, rule: impl crate::IntoRule) -> Result<(HookChain, Rule), Error>
-where
-    C: TryInto<HookChain>,
-    ChainNameError: From<C::Error>,
-{
-    let chain = chain.try_into().map_err(ChainNameError::from)?;
-    let rule = rule.into_rule(chain.as_str());
-    let rule = rule.map_err(|source| Error::HookRule {
-        chain: chain.to_string(),
-        source,
-    })?;
-    Ok((chain, rule))
-}
-
-fn insert<E: Executor>(
-    updater: &mut IptablesUpdater<E>,
-    chain: HookChain,
-    rule: Rule,
-) -> Result<(), Error> {
-    updater.ensure_rule_inserted(chain, rule)
 }

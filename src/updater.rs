@@ -24,6 +24,7 @@ pub use cleanup::{CleanupReport, KeptOrphan};
 pub use commit::Changes;
 pub use deletion::Undeleted;
 pub use ensure_rule::Position;
+pub(crate) use hooks::{Wanted, read_hook};
 pub use placement::{Fight, HookPolicy, Placement};
 pub use plan::Plan;
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};

@@ -26,7 +26,7 @@ pub(super) struct Hook {
 
 /// What is wanted of a hook rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// One instance, at the top.
     Inserted,
     /// One instance, at the bottom.
@@ -35,6 +35,25 @@ pub(super) enum Wanted {
     Anywhere(Position),
     /// No instance.
     Removed,
+}
+
+/// Reads the chain and the rule of a hook, before it is known which updater gets it.
+pub(crate) fn read_hook<C>(chain: C, rule: impl IntoRule) -> Result<(HookChain, Rule), Error>
+where
+    C: TryInto<HookChain>,
+    ChainNameError: From<C::Error>,
+{
+    let chain = chain.try_into().map_err(ChainNameError::from)?;
+    let rule = read_rule(&chain, rule)?;
+    Ok((chain, rule))
+}
+
+fn read_rule(chain: &HookChain, rule: impl IntoRule) -> Result<Rule, Error> {
+    let rule = rule.into_rule(chain.as_str());
+    rule.map_err(|source| Error::HookRule {
+        chain: chain.to_string(),
+        source,
+    })
 }
 
 impl Hooks {
@@ -150,6 +169,16 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(())
     }
 
+    /// The same for a hook that was read with [`read_hook`].
+    pub(crate) fn ensure_hook(
+        &mut self,
+        chain: HookChain,
+        rule: Rule,
+        wanted: Wanted,
+    ) -> Result<(), Error> {
+        self.ensure(chain, rule, wanted)
+    }
+
     /// Checks the chain and the rule of a hook.
     pub(super) fn hook_of<C>(
         &self,
@@ -174,11 +203,7 @@ impl<E: Executor> IptablesUpdater<E> {
             let chain = name.clone();
             return Err(Error::HookInOwned { chain });
         }
-        let rule = rule.into_rule(chain.as_str());
-        rule.map_err(|source| Error::HookRule {
-            chain: chain.to_string(),
-            source,
-        })
+        read_rule(chain, rule)
     }
 
     /// Goes through what was ensured in these chains, in that order: in one restore, if it is known how often

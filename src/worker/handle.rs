@@ -8,6 +8,7 @@ use super::queue::{Job, Queue};
 use super::ticket::{Ticket, pair};
 use crate::chain::rules_for;
 use crate::error::{ChainNameError, Error};
+use crate::updater::{Wanted, read_hook};
 use crate::{
     Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IntoRule,
     IptablesUpdater, Request, Rule, Stats,
@@ -128,7 +129,7 @@ impl<E: Executor + Send + 'static> Handle<E> {
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        self.hook("ensure_rule_inserted", chain, rule, inserted)
+        self.hook("ensure_rule_inserted", chain, rule, Wanted::Inserted)
     }
 
     /// As [`IptablesUpdater::ensure_rule_appended`].
@@ -149,7 +150,7 @@ impl<E: Executor + Send + 'static> Handle<E> {
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        self.hook("ensure_rule_appended", chain, rule, appended)
+        self.hook("ensure_rule_appended", chain, rule, Wanted::Appended)
     }
 
     /// As [`IptablesUpdater::ensure_rule_removed`].
@@ -170,7 +171,7 @@ impl<E: Executor + Send + 'static> Handle<E> {
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        self.hook("ensure_rule_removed", chain, rule, removed)
+        self.hook("ensure_rule_removed", chain, rule, Wanted::Removed)
     }
 
     /// As [`IptablesUpdater::set_missing_chain_override`].
@@ -319,23 +320,16 @@ impl<E: Executor + Send + 'static> Handle<E> {
         what: &'static str,
         chain: C,
         rule: impl IntoRule,
-        ensure: fn(&mut IptablesUpdater<E>, HookChain, Rule) -> Result<(), Error>,
+        wanted: Wanted,
     ) -> Ticket<()>
     where
         C: TryInto<HookChain>,
         ChainNameError: From<C::Error>,
     {
-        let read = || -> Result<(HookChain, Rule), Error> {
-            let chain = chain.try_into().map_err(ChainNameError::from)?;
-            let rule = rule.into_rule(chain.as_str());
-            let rule = rule.map_err(|source| Error::HookRule {
-                chain: chain.to_string(),
-                source,
-            })?;
-            Ok((chain, rule))
-        };
-        match read() {
-            Ok((chain, rule)) => self.alone(what, move |updater| ensure(updater, chain, rule)),
+        match read_hook(chain, rule) {
+            Ok((chain, rule)) => self.alone(what, move |updater| {
+                updater.ensure_hook(chain, rule, wanted)
+            }),
             Err(error) => Ticket::answered(what, Err(error)),
         }
     }
@@ -362,31 +356,7 @@ impl<E: Executor + Send + 'static> Handle<E> {
     }
 }
 
-// Outside of the generic calls: there, the compiler takes every conversion for the caller's.
-
-fn inserted<E: Executor>(
-    updater: &mut IptablesUpdater<E>,
-    chain: HookChain,
-    rule: Rule,
-) -> Result<(), Error> {
-    updater.ensure_rule_inserted(chain, rule)
-}
-
-fn appended<E: Executor>(
-    updater: &mut IptablesUpdater<E>,
-    chain: HookChain,
-    rule: Rule,
-) -> Result<(), Error> {
-    updater.ensure_rule_appended(chain, rule)
-}
-
-fn removed<E: Executor>(
-    updater: &mut IptablesUpdater<E>,
-    chain: HookChain,
-    rule: Rule,
-) -> Result<(), Error> {
-    updater.ensure_rule_removed(chain, rule)
-}
+// Outside of the generic call: there, the compiler takes every conversion for the caller's.
 
 fn overridden<E: Executor>(
     updater: &mut IptablesUpdater<E>,
