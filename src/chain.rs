@@ -275,6 +275,19 @@ impl Chain {
         &self.rules
     }
 
+    /// A chain of rules that were checked when it was given.
+    pub(crate) fn of_kept(
+        name: ChainName,
+        rules: Arc<[Rule]>,
+        requires: BTreeSet<ChainName>,
+    ) -> Self {
+        Self {
+            name,
+            rules,
+            requires,
+        }
+    }
+
     /// The chain without the rules that are meant for the other IP version.
     pub(crate) fn for_version(&self, version: IpVersion) -> Self {
         let mut chain = self.clone();

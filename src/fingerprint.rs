@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::{ChainName, Rule, SavedChain};
+use crate::{ChainName, SavedChain, SavedRule};
 
 /// The hash of a rule as iptables-save prints it, without counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,12 +41,12 @@ impl Fingerprints {
         self.0.remove(chain);
     }
 
-    /// Compares a chain with what was written into it; `None` if nothing differs.
-    pub(crate) fn compare(
+    /// Compares a chain with what was written into it, of which the targets are given; `None` if nothing differs.
+    pub(crate) fn compare<'r, 's: 'r>(
         &mut self,
         name: &ChainName,
-        written: &[Rule],
-        saved: SavedChain<'_>,
+        written: impl Iterator<Item = Option<&'r str>> + Clone,
+        saved: SavedChain<'s>,
     ) -> Option<Difference> {
         if let Some(known) = self.0.get(name) {
             let same = known.len() == saved.rules().len()
@@ -56,16 +56,11 @@ impl Fingerprints {
                     .all(|(print, rule)| *print == Print::of(rule.text()));
             return (!same).then(|| difference(known, saved));
         }
-        let alike = written.len() == saved.rules().len()
-            && written
-                .iter()
-                .zip(saved.rules())
-                .all(|(rule, saved)| rule.target() == saved.target());
-        if !alike {
+        if !written.clone().eq(saved.rules().map(SavedRule::target)) {
             let foreign = saved.rules().map(|rule| rule.text().to_owned());
             return Some(Difference {
                 foreign: foreign.collect(),
-                lost: (0..written.len()).collect(),
+                lost: (0..written.count()).collect(),
             });
         }
         let prints = saved.rules().map(|rule| Print::of(rule.text()));
@@ -95,7 +90,7 @@ fn difference(known: &[Print], saved: SavedChain<'_>) -> Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SavedTable, Table};
+    use crate::{Rule, SavedTable, Table};
 
     fn compare(
         prints: &mut Fingerprints,
@@ -113,7 +108,11 @@ mod tests {
         }
         text += "COMMIT\n";
         let table = SavedTable::parse(text.as_bytes(), Table::Filter).unwrap();
-        let difference = prints.compare(&name, &written, table.chain("web-a").unwrap());
+        let difference = prints.compare(
+            &name,
+            written.iter().map(Rule::target),
+            table.chain("web-a").unwrap(),
+        );
         difference.map(|d| (d.foreign, d.lost))
     }
 

@@ -1,8 +1,12 @@
 //! What an updater knows about its chains: which are programmed, which are required, what stands in for the rest.
 
+mod contents;
+
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use crate::{Chain, ChainName, Prefixes};
+use crate::{Chain, ChainName, Prefixes, Rule};
+pub(crate) use contents::Contents;
 
 /// An updater's picture of its owned chains.
 ///
@@ -12,14 +16,22 @@ use crate::{Chain, ChainName, Prefixes};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     prefixes: Prefixes,
-    programmed: HashMap<ChainName, Chain>,
-    /// How many programmed chains require each chain; never zero.
-    required: HashMap<ChainName, usize>,
+    /// The chains that are programmed or required.
+    chains: HashMap<ChainName, Known>,
     /// Chains that stood in the dataplane when the updater was opened and that it hasn't touched since.
     /// Empty once the period of graceful restart has ended.
     leftover: HashSet<ChainName>,
     /// Chains that have to be there, whatever they hold.
     ensured: HashSet<ChainName>,
+}
+
+/// A chain that is programmed or required.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Known {
+    /// What it was programmed with.
+    contents: Option<Contents>,
+    /// How many programmed chains require it.
+    requirers: usize,
 }
 
 /// What stands under the name of an owned chain, as far as the index knows.
@@ -42,8 +54,7 @@ impl Index {
     pub fn new(prefixes: Prefixes) -> Self {
         Self {
             prefixes,
-            programmed: HashMap::new(),
-            required: HashMap::new(),
+            chains: HashMap::new(),
             leftover: HashSet::new(),
             ensured: HashSet::new(),
         }
@@ -64,7 +75,7 @@ impl Index {
 
     /// What stands under that name.
     pub fn state(&self, name: &str) -> ChainState {
-        if self.programmed.contains_key(name) {
+        if self.is_programmed(name) {
             ChainState::Programmed
         } else if self.ensured.contains(name) {
             ChainState::Ensured
@@ -77,36 +88,60 @@ impl Index {
         }
     }
 
-    /// The chain of that name as it was programmed.
-    pub fn programmed(&self, name: &str) -> Option<&Chain> {
-        self.programmed.get(name)
+    /// Whether a chain of that name is programmed.
+    pub fn is_programmed(&self, name: &str) -> bool {
+        self.contents(name).is_some()
+    }
+
+    /// The chain of that name as it was programmed. It is made anew, since what an index keeps is smaller; which IP
+    /// version a rule was [only for](Rule::only_for) isn't kept.
+    pub fn programmed(&self, name: &str) -> Option<Chain> {
+        let (name, known) = self.chains.get_key_value(name)?;
+        Some(known.contents.as_ref()?.chain(name))
+    }
+
+    /// What the chain of that name was programmed with.
+    pub(crate) fn contents(&self, name: &str) -> Option<&Contents> {
+        self.chains.get(name)?.contents.as_ref()
+    }
+
+    /// The names of all programmed chains, in no particular order.
+    pub fn programmed_chains(&self) -> impl Iterator<Item = &ChainName> {
+        self.programmed_contents().map(|(name, _)| name)
     }
 
     /// All programmed chains, in no particular order.
-    pub fn programmed_chains(&self) -> impl ExactSizeIterator<Item = &Chain> {
-        self.programmed.values()
+    pub(crate) fn programmed_contents(&self) -> impl Iterator<Item = (&ChainName, &Contents)> {
+        let chains = self.chains.iter();
+        chains.filter_map(|(name, known)| Some((name, known.contents.as_ref()?)))
     }
 
     /// Whether a programmed chain requires that chain.
     pub fn is_required(&self, name: &str) -> bool {
-        self.required.contains_key(name)
+        self.requirers(name) > 0
     }
 
     /// How many programmed chains require that chain.
     pub fn requirers(&self, name: &str) -> usize {
-        self.required.get(name).copied().unwrap_or(0)
+        self.chains.get(name).map_or(0, |known| known.requirers)
     }
 
     /// All required chains, programmed or not, in no particular order.
-    pub fn required_chains(&self) -> impl ExactSizeIterator<Item = &ChainName> {
-        self.required.keys()
+    pub fn required_chains(&self) -> impl Iterator<Item = &ChainName> {
+        let required = self.chains.iter().filter(|(_, known)| known.requirers > 0);
+        required.map(|(name, _)| name)
     }
 
     /// The required chains that aren't programmed: a stub stands in for each, or what a previous run left.
     pub fn unprogrammed(&self) -> impl Iterator<Item = &ChainName> {
-        self.required
-            .keys()
-            .filter(|name| !self.programmed.contains_key(*name))
+        let chains = self.chains.iter();
+        let unprogrammed = chains.filter(|(_, known)| known.contents.is_none());
+        unprogrammed.map(|(name, _)| name)
+    }
+
+    /// The chains that should be in the dataplane, programmed or not, in no particular order.
+    pub(crate) fn expected(&self) -> impl Iterator<Item = &ChainName> {
+        self.chains.keys()
     }
 
     /// Whether the chain holds what a previous run left in it.
@@ -116,10 +151,25 @@ impl Index {
 
     /// What a chain requires: owned targets of its rules, and what it names explicitly. Sorted, each once.
     pub fn requirements(&self, chain: &Chain) -> Vec<ChainName> {
-        let targets = chain.rules().iter().filter_map(|rule| rule.target());
+        let targets = chain.rules().iter().filter_map(Rule::target);
+        self.requirements_from(targets, chain.explicit_requirements())
+    }
+
+    /// What the programmed chain of that name requires, in the same way.
+    pub(crate) fn requirements_of(&self, name: &str) -> Vec<ChainName> {
+        self.contents(name).map_or_else(Vec::new, |contents| {
+            self.requirements_from(contents.targets().flatten(), contents.requires())
+        })
+    }
+
+    fn requirements_from<'a>(
+        &self,
+        targets: impl Iterator<Item = &'a str>,
+        explicit: impl Iterator<Item = &'a ChainName>,
+    ) -> Vec<ChainName> {
         let mut requirements: Vec<ChainName> = targets
             .filter_map(|target| self.prefixes.owned(target))
-            .chain(chain.explicit_requirements().cloned())
+            .chain(explicit.cloned())
             .collect();
         requirements.sort_unstable();
         requirements.dedup();
@@ -129,17 +179,11 @@ impl Index {
     /// Takes over what a transaction worked out, once it is in the dataplane.
     pub fn apply(&mut self, update: IndexUpdate) {
         for (name, chain) in update.programmed {
-            match chain {
-                Some(chain) => self.programmed.insert(name, chain),
-                None => self.programmed.remove(&name),
-            };
+            let contents = chain.as_ref().map(Contents::of);
+            self.change(name, |known| known.contents = contents);
         }
         for (name, count) in update.required {
-            if count == 0 {
-                self.required.remove(&name);
-            } else {
-                self.required.insert(name, count);
-            }
+            self.change(name, |known| known.requirers = count);
         }
         for name in update.touched {
             self.leftover.remove(&name);
@@ -147,10 +191,22 @@ impl Index {
         }
     }
 
+    /// Changes what is known of a chain, and forgets one that is neither programmed nor required.
+    fn change(&mut self, name: ChainName, change: impl FnOnce(&mut Known)) {
+        let mut entry = match self.chains.entry(name) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => entry.insert_entry(Known::default()),
+        };
+        change(entry.get_mut());
+        if *entry.get() == Known::default() {
+            entry.remove();
+        }
+    }
+
     /// The chain has to be there, whatever it holds, until it is rewritten or deleted. What is programmed is there
     /// anyway.
     pub fn ensure(&mut self, name: ChainName) {
-        if !self.programmed.contains_key(&name) {
+        if !self.is_programmed(name.as_str()) {
             self.ensured.insert(name);
         }
     }

@@ -232,7 +232,10 @@ impl<'a> Reader<'a> {
             && !word.text.is_empty()
         {
             self.words.next();
-            self.push(word);
+            self.pieces.push(Piece::Word {
+                text: &word.text,
+                quoted: true,
+            });
         }
         Ok(())
     }

@@ -29,8 +29,6 @@ use crate::{ChainName, IpVersion, excerpt};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rule {
     text: Box<str>,
-    /// Where the target of `-j` or `-g` stands in the text; a line's length fits in 16 bits.
-    target: Option<(u16, u16)>,
     /// The only IP version for which it is meant, if it isn't meant for both.
     only: Option<IpVersion>,
 }
@@ -54,10 +52,12 @@ impl Rule {
 
     /// A rule with a built-in target and nothing else.
     pub(crate) fn verdict(target: &'static str) -> Self {
-        let text = format!("-j {target}");
-        let end = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        Self::of_kept_text(&format!("-j {target}"))
+    }
+
+    /// A rule of a text that a rule had.
+    pub(crate) fn of_kept_text(text: &str) -> Self {
         Self {
-            target: Some((3, end)),
             text: text.into(),
             only: None,
         }
@@ -168,10 +168,9 @@ impl Rule {
                 max: Self::MAX_BYTES,
             });
         }
-        let narrow = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        debug_assert_eq!(Self::target_of(&text), target.map(|range| &text[range]));
         Ok(Self {
             text: text.into_boxed_str(),
-            target: target.map(|range| (narrow(range.start), narrow(range.end))),
             only: None,
         })
     }
@@ -205,8 +204,12 @@ impl Rule {
     /// What `-j` or `-g` names: a chain, a built-in target or a target of an extension. It is the bare
     /// name: one that would need quotes is refused.
     pub fn target(&self) -> Option<&str> {
-        self.target
-            .map(|(start, end)| &self.text[usize::from(start)..usize::from(end)])
+        Self::target_of(&self.text)
+    }
+
+    /// The target of a rule with that text.
+    pub(crate) fn target_of(text: &str) -> Option<&str> {
+        words::value_of(text, ["-j", "-g"])
     }
 }
 

@@ -39,7 +39,7 @@ fn a_rule_is_kept_in_one_spelling() {
             r#"-m comment --comment "-h""#,
             r#"-m comment --comment "-h""#,
         ),
-        ("-m comment --comment -h", "-m comment --comment -h"),
+        ("-m comment --comment -h", r#"-m comment --comment "-h""#),
         (
             r#""-m" "comment" "--comment" "x""#,
             "-m comment --comment x",
@@ -51,7 +51,7 @@ fn a_rule_is_kept_in_one_spelling() {
         ),
         (
             "-m string --hex-string -|00| --algo bm",
-            "-m string --hex-string -|00| --algo bm",
+            r#"-m string --hex-string "-|00|" --algo bm"#,
         ),
     ];
     for (text, expected) in cases {

@@ -26,14 +26,6 @@ impl Change {
             Self::Delete(name) => name,
         }
     }
-
-    /// What the chain is programmed with afterwards.
-    fn contents(&self) -> Option<&Chain> {
-        match self {
-            Self::Rewrite(chain) => Some(chain),
-            Self::Delete(_) => None,
-        }
-    }
 }
 
 /// Rewrites and deletions over an [`Index`], to become one commit.
@@ -227,11 +219,11 @@ impl<'i> Transaction<'i> {
 
     /// What a chain requires once the changes are made.
     fn requirements_after(&self, name: &ChainName) -> Vec<ChainName> {
-        let contents = match self.changes.get(name) {
-            Some((change, _)) => change.contents(),
-            None => self.index.programmed(name.as_str()),
-        };
-        contents.map_or_else(Vec::new, |chain| self.index.requirements(chain))
+        match self.changes.get(name) {
+            Some((Change::Rewrite(chain), _)) => self.index.requirements(chain),
+            Some((Change::Delete(_), _)) => Vec::new(),
+            None => self.index.requirements_of(name.as_str()),
+        }
     }
 }
 
@@ -247,12 +239,9 @@ impl<'t> Work<'t> {
     fn new(transaction: &'t Transaction<'t>) -> Self {
         let index = transaction.index;
         let mut counts = BTreeMap::<ChainName, (isize, Option<usize>)>::new();
-        for (name, (change, request)) in &transaction.changes {
-            let requirements = |chain: Option<&Chain>| {
-                chain.map_or_else(Vec::new, |chain| index.requirements(chain))
-            };
-            let before = requirements(index.programmed(name.as_str()));
-            let after = requirements(change.contents());
+        for (name, (_, request)) in &transaction.changes {
+            let before = index.requirements_of(name.as_str());
+            let after = transaction.requirements_after(name);
             let gone = before.iter().filter(|r| after.binary_search(r).is_err());
             for gone in gone {
                 let count = counts.entry(gone.clone()).or_default();
@@ -303,7 +292,8 @@ impl<'t> Work<'t> {
 
         match change {
             Some((Change::Rewrite(chain), _)) => {
-                if missing || self.index.programmed(name.as_str()) != Some(chain) {
+                let held = self.index.contents(name.as_str());
+                if missing || held.is_none_or(|held| !held.are_of(chain)) {
                     let (name, chain) = (name.clone(), chain.clone());
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));
@@ -333,7 +323,6 @@ impl<'t> Work<'t> {
             | (ChainState::Ensured, ChainState::Ensured) => {}
             (_, ChainState::Programmed) => {
                 if let (true, Some(chain)) = (missing, self.index.programmed(name.as_str())) {
-                    let chain = chain.clone();
                     delta.rewrites.push(Rewrite { chain, request });
                 }
             }

@@ -101,7 +101,7 @@ fn an_unrequired_chain_is_made_safe_and_deleted() {
     assert!(delta.deletions[0].stub_first);
     let after = after(&before, |t| delete(t, name("c"), 0));
     assert_eq!(required(&after), ["felix-b", "felix-stub"]);
-    assert_eq!(after.programmed_chains().len(), 2);
+    assert_eq!(after.programmed_chains().count(), 2);
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// The names of the programmed chains, sorted.
     pub fn programmed_chains(&self) -> Vec<&ChainName> {
-        let mut names: Vec<_> = self.index.programmed_chains().map(Chain::name).collect();
+        let mut names: Vec<_> = self.index.programmed_chains().collect();
         names.sort_unstable();
         names
     }

@@ -70,7 +70,8 @@ fn quoted_part(chars: &mut std::str::CharIndices<'_>, text: &mut String) -> Opti
 /// Appends the word so that [`split`] gives it back: bare where that is possible and wanted.
 pub(crate) fn push_word(line: &mut String, text: &str, quoted: bool) {
     let bare = !text.is_empty() && !text.contains([' ', '\t', '\n', '"']);
-    // A word that looks like an option keeps the quotes it came with, see `Word::quoted`.
+    // A word that looks like an option keeps the quotes it came with, see `Word::quoted`; so an option is
+    // told from a value that looks like one.
     if bare && !(quoted && text.starts_with('-')) {
         line.push_str(text);
         return;
@@ -83,6 +84,39 @@ pub(crate) fn push_word(line: &mut String, text: &str, quoted: bool) {
         line.push(c);
     }
     line.push('"');
+}
+
+/// The word that follows the first of these options in a line of written words. What is in quotes is no option.
+pub(crate) fn value_of<'l>(line: &'l str, options: [&str; 2]) -> Option<&'l str> {
+    let mut rest = line;
+    let mut found = false;
+    loop {
+        let end = end_of_word(rest);
+        let word = &rest[..end];
+        if found {
+            return Some(word);
+        }
+        found = options.contains(&word);
+        rest = rest[end..].strip_prefix(' ')?;
+    }
+}
+
+/// Where the written word ends with which the line begins.
+fn end_of_word(line: &str) -> usize {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    if bytes.first() != Some(&b'"') {
+        return line.find(' ').unwrap_or(line.len());
+    }
+    loop {
+        at += 1;
+        match bytes.get(at) {
+            Some(b'\\') => at += 1,
+            Some(b'"') => return at + 1,
+            Some(_) => {}
+            None => return line.len(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +159,22 @@ mod tests {
             (r#""a" x"b"#, 5),
         ] {
             assert_eq!(split(line), Err(UnterminatedQuote(at)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_that_of_an_option_out_of_quotes() {
+        for (line, value) in [
+            ("-j DROP", Some("DROP")),
+            ("-p tcp -g web-a", Some("web-a")),
+            (r#"--comment "-j" -j web-a --x"#, Some("web-a")),
+            (r#"--comment "a -j b" -g web-a"#, Some("web-a")),
+            (r#"--comment "a\" -j b" -p tcp"#, None),
+            (r#"--comment "a\\" -j b"#, Some("b")),
+            ("-jx -p tcp", None),
+            ("", None),
+        ] {
+            assert_eq!(value_of(line, ["-j", "-g"]), value, "{line}");
         }
     }
 

@@ -94,7 +94,7 @@ impl<E: Executor> IptablesUpdater<E> {
     {
         let chain = self.chain_of_table(chain)?;
         if let HookChain::User(name) = &chain
-            && self.index.programmed(name.as_str()).is_some()
+            && self.index.is_programmed(name.as_str())
         {
             return self.empty_owned(name);
         }

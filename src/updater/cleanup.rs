@@ -9,7 +9,7 @@ use super::{IptablesUpdater, Shared};
 use crate::error::Error;
 use crate::restore_input::Builder;
 use crate::save::SavedTable;
-use crate::{Chain, ChainName, ChainState, Executor, Index, Rule};
+use crate::{ChainName, ChainState, Executor, Index, Rule};
 
 /// What a cleanup found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Reading {
 
 /// Whether a chain of that name, if we own it, is wanted by nobody.
 fn is_orphan(index: &Index, shared: &Shared, name: &str) -> bool {
-    index.programmed(name).is_none()
+    !index.is_programmed(name)
         && !index.is_required(name)
         && index.state(name) != ChainState::Ensured
         && !shared.is_canary(name)
@@ -230,8 +230,7 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// Puts back what should be there and isn't.
     fn repair(&mut self, reading: &Reading, report: &mut CleanupReport) -> Result<(), Error> {
-        let programmed = self.index.programmed_chains().map(Chain::name);
-        let wanted = programmed.chain(self.index.unprogrammed());
+        let wanted = self.index.expected();
         let wanted = wanted.chain(self.index.ensured_chains());
         let mut lost: Vec<_> = wanted
             .filter(|chain| !reading.present.contains(*chain))

@@ -300,9 +300,9 @@ impl<E: Executor> IptablesUpdater<E> {
             owned.collect()
         })?;
         self.index.retain_leftover(|chain| present.contains(chain));
-        let programmed = self.index.programmed_chains().map(crate::Chain::name);
-        let expected = programmed.chain(self.index.unprogrammed());
-        Ok(expected
+        Ok(self
+            .index
+            .expected()
             .filter(|chain| !present.contains(*chain))
             .cloned()
             .collect())

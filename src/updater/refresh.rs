@@ -7,7 +7,7 @@ use log::warn;
 use super::verify::Survey;
 use super::{Changes, Drift, IptablesUpdater};
 use crate::error::Error;
-use crate::{Chain, ChainState, Executor};
+use crate::{ChainState, Executor};
 
 impl<E: Executor> IptablesUpdater<E> {
     /// Writes again what somebody else has changed: one reading, one commit of the chains that have drifted,
@@ -87,7 +87,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     pub(super) fn write_everything(&mut self) -> Result<Changes, Error> {
-        let programmed = self.index.programmed_chains().map(Chain::name);
+        let programmed = self.index.programmed_chains();
         let stubs = self
             .index
             .unprogrammed()

@@ -8,9 +8,9 @@ use super::hooks::{Hooks, Wanted};
 use super::placement::look_at_groups;
 use super::{Fight, IptablesUpdater};
 use crate::error::{Error, FailureClass};
-use crate::fingerprint::{Fingerprints, Print};
+use crate::fingerprint::{Difference, Fingerprints, Print};
 use crate::restore_input::{Builder, Command};
-use crate::{Chain, ChainName, ChainState, Executor, HookChain, Index, Rule, SavedTable};
+use crate::{ChainName, ChainState, Executor, HookChain, Index, Rule, SavedTable};
 
 /// How the dataplane differs from what was programmed and ensured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,6 +61,17 @@ pub struct ChangedChain {
     pub foreign: Vec<String>,
     /// Rules of ours that are gone, in their order.
     pub lost: Vec<Rule>,
+}
+
+impl ChangedChain {
+    fn of(chain: &ChainName, difference: Difference, written: &[Rule]) -> Self {
+        let lost = difference.lost.into_iter();
+        Self {
+            chain: chain.clone(),
+            foreign: difference.foreign,
+            lost: lost.map(|place| written[place].clone()).collect(),
+        }
+    }
 }
 
 /// A hook rule that isn't as it was ensured.
@@ -230,31 +241,26 @@ fn compare_chains(
         notices: saved.notices().map(str::to_owned).collect(),
         ..Drift::default()
     };
-    let programmed = index.programmed_chains();
-    let programmed = programmed.map(|chain: &Chain| (chain.name(), chain.rules(), false));
-    let stubs = stubs
-        .iter()
-        .map(|(name, rules)| (name, rules.as_slice(), true));
-    for (name, rules, is_stub) in programmed.chain(stubs) {
+    for (name, contents) in index.programmed_contents() {
         let Some(chain) = saved.chain(name.as_str()) else {
-            let list = if is_stub {
-                &mut drift.missing_stubs
-            } else {
-                &mut drift.missing
-            };
-            list.push(name.clone());
+            drift.missing.push(name.clone());
             continue;
         };
-        if let Some(difference) = fingerprints.compare(name, rules, chain) {
-            let lost = difference
-                .lost
-                .into_iter()
-                .map(|place| rules[place].clone());
-            drift.changed.push(ChangedChain {
-                chain: name.clone(),
-                foreign: difference.foreign,
-                lost: lost.collect(),
-            });
+        if let Some(difference) = fingerprints.compare(name, contents.targets(), chain) {
+            let rules = contents.rules().map(Rule::of_kept_text);
+            let changed = ChangedChain::of(name, difference, &rules.collect::<Vec<_>>());
+            drift.changed.push(changed);
+        }
+    }
+    for (name, rules) in stubs {
+        let Some(chain) = saved.chain(name.as_str()) else {
+            drift.missing_stubs.push(name.clone());
+            continue;
+        };
+        let targets = rules.iter().map(Rule::target);
+        if let Some(difference) = fingerprints.compare(name, targets, chain) {
+            let changed = ChangedChain::of(name, difference, rules);
+            drift.changed.push(changed);
         }
     }
     for name in index.ensured_chains() {
