@@ -45,6 +45,10 @@ impl Executor for Nothing {
     }
 }
 
+fn name(n: usize) -> String {
+    format!("b-{n:06}")
+}
+
 /// Five rules, the last of which leads to the chain's second half, if it is a first.
 fn chain(n: usize, of: usize) -> Chain {
     let rules = (0..4).map(|rule| {
@@ -55,11 +59,11 @@ fn chain(n: usize, of: usize) -> Chain {
         )
     });
     let last = match n + of / 2 {
-        other if other < of => format!("-j b-{other:06}"),
+        other if other < of => format!("-j {}", name(other)),
         _ => "-j RETURN".to_owned(),
     };
     let rules = rules.chain([last]);
-    Chain::new(format!("b-{n:06}"), rules).expect("a chain")
+    Chain::new(name(n), rules).expect("a chain")
 }
 
 fn chains(count: usize) -> Vec<Chain> {
@@ -67,19 +71,14 @@ fn chains(count: usize) -> Vec<Chain> {
 }
 
 fn other_contents(count: usize) -> Chain {
-    let name = format!("b-{:06}", count / 4);
-    Chain::new(name, ["-j DROP"]).expect("a chain")
+    Chain::new(name(count / 4), ["-j DROP"]).expect("a chain")
 }
 
 fn open(backend: Backend) -> IptablesUpdater<Nothing> {
     let save = "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n".to_owned();
-    open_with(Nothing { backend, save })
-}
-
-fn open_with(executor: Nothing) -> IptablesUpdater<Nothing> {
     IptablesUpdater::builder(Table::Filter)
         .chain_prefix("b-")
-        .open(executor)
+        .open(Nothing { backend, save })
         .expect("an updater")
 }
 
@@ -141,21 +140,36 @@ fn rewrite_that_changes_nothing(bencher: Bencher<'_, '_>, count: usize) {
         .bench_local_values(|chains| updater.rewrite_chains(chains).expect("nothing to do"));
 }
 
-/// A save of 50,000 chains and 250,000 rules.
-#[divan::bench(sample_count = 10)]
-fn parse_of_250_000_rules(bencher: Bencher<'_, '_>) {
-    let chains = chains(50_000);
+/// A refresh that finds nothing to do: the reading, and the comparison with what is programmed.
+#[divan::bench(args = [20_000], sample_count = 10)]
+fn refresh_without_drift(bencher: Bencher<'_, '_>, count: usize) {
+    let mut updater = open(Backend::NfTables);
+    updater.rewrite_chains(chains(count)).expect("written");
+    updater.executor_mut().save = save(count);
+    bencher.bench_local(|| assert!(updater.refresh().expect("read").is_empty()));
+}
+
+/// What iptables-save prints of these chains.
+fn save(count: usize) -> String {
     let mut save =
         "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n".to_owned();
-    for chain in &chains {
-        writeln!(save, ":{} - [0:0]", chain.name()).expect("a string grows");
+    for n in 0..count {
+        writeln!(save, ":{} - [0:0]", name(n)).expect("a string grows");
     }
-    for chain in &chains {
+    // One after the other, so that the memory figure sees nothing of them.
+    for chain in (0..count).map(|n| chain(n, count)) {
         for rule in chain.rules() {
             writeln!(save, "-A {} {rule}", chain.name()).expect("a string grows");
         }
     }
     save.push_str("COMMIT\n");
+    save
+}
+
+/// A save of 50,000 chains and 250,000 rules.
+#[divan::bench(sample_count = 10)]
+fn parse_of_250_000_rules(bencher: Bencher<'_, '_>) {
+    let save = save(50_000);
     bencher.counter(BytesCount::of_str(&save)).bench_local(|| {
         SavedTable::parse(save.as_bytes(), Table::Filter)
             .expect("a save")
@@ -180,23 +194,14 @@ fn classify(bencher: Bencher<'_, '_>) {
 /// has read the table once, and so knows how iptables prints them.
 fn memory() {
     const CHAINS: usize = 50_000;
-    let mut text = 0;
-    let mut save = "*filter\n".to_owned();
-    for n in 0..CHAINS {
-        writeln!(save, ":b-{n:06} - [0:0]").expect("a string grows");
-    }
-    for n in 0..CHAINS {
-        for rule in chain(n, CHAINS).rules() {
-            text += rule.as_str().len();
-            writeln!(save, "-A b-{n:06} {rule}").expect("a string grows");
-        }
-    }
-    save.push_str("COMMIT\n");
-    let executor = Nothing {
-        backend: Backend::NfTables,
-        save: "*filter\nCOMMIT\n".to_owned(),
-    };
-    let mut updater = open_with(executor);
+    let texts = (0..CHAINS).map(|n| {
+        let chain = chain(n, CHAINS);
+        let rules = chain.rules().iter();
+        rules.map(|rule| rule.as_str().len()).sum::<usize>()
+    });
+    let text: usize = texts.sum();
+    let save = save(CHAINS);
+    let mut updater = open(Backend::NfTables);
     let before = resident();
     for first in (0..CHAINS).step_by(500) {
         let chains = (first..first + 500).map(|n| chain(n, CHAINS));

@@ -88,6 +88,11 @@ impl ChainName {
         Ok(Self(name.into()))
     }
 
+    /// A name that was checked before.
+    pub(crate) fn of_kept(name: &str) -> Self {
+        Self(name.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -358,7 +363,7 @@ impl Prefixes {
 
     /// The owned chain of that name, if it is one's.
     pub(crate) fn owned(&self, name: &str) -> Option<ChainName> {
-        self.own(name).then(|| ChainName(name.into()))
+        self.own(name).then(|| ChainName::of_kept(name))
     }
 
     /// Whether a chain of that name is an owned one: a kernel chain or a built-in target never is,

@@ -96,13 +96,14 @@ impl Index {
     /// The chain of that name as it was programmed. It is made anew, since what an index keeps is smaller; which IP
     /// version a rule was [only for](Rule::only_for) isn't kept.
     pub fn programmed(&self, name: &str) -> Option<Chain> {
-        let (name, known) = self.chains.get_key_value(name)?;
-        Some(known.contents.as_ref()?.chain(name))
+        let (name, contents) = self.contents(name)?;
+        Some(contents.chain(name))
     }
 
     /// What the chain of that name was programmed with.
-    pub(crate) fn contents(&self, name: &str) -> Option<&Contents> {
-        self.chains.get(name)?.contents.as_ref()
+    pub(crate) fn contents(&self, name: &str) -> Option<(&ChainName, &Contents)> {
+        let (name, known) = self.chains.get_key_value(name)?;
+        Some((name, known.contents.as_ref()?))
     }
 
     /// The names of all programmed chains, in no particular order.
@@ -152,12 +153,12 @@ impl Index {
     /// What a chain requires: owned targets of its rules, and what it names explicitly. Sorted, each once.
     pub fn requirements(&self, chain: &Chain) -> Vec<ChainName> {
         let targets = chain.rules().iter().filter_map(Rule::target);
-        self.requirements_from(targets, chain.explicit_requirements())
+        self.requirements_from(targets, chain.explicit_requirements().cloned())
     }
 
     /// What the programmed chain of that name requires, in the same way.
     pub(crate) fn requirements_of(&self, name: &str) -> Vec<ChainName> {
-        self.contents(name).map_or_else(Vec::new, |contents| {
+        self.contents(name).map_or_else(Vec::new, |(_, contents)| {
             self.requirements_from(contents.targets().flatten(), contents.requires())
         })
     }
@@ -165,11 +166,11 @@ impl Index {
     fn requirements_from<'a>(
         &self,
         targets: impl Iterator<Item = &'a str>,
-        explicit: impl Iterator<Item = &'a ChainName>,
+        explicit: impl Iterator<Item = ChainName>,
     ) -> Vec<ChainName> {
         let mut requirements: Vec<ChainName> = targets
             .filter_map(|target| self.prefixes.owned(target))
-            .chain(explicit.cloned())
+            .chain(explicit)
             .collect();
         requirements.sort_unstable();
         requirements.dedup();

@@ -33,6 +33,8 @@ pub struct SavedTable<'a> {
     table: Table,
     text: Cow<'a, str>,
     chains: Vec<Chain>,
+    /// The rules of all chains, one chain after the other: a vector for each would be another allocation for each.
+    rules: Vec<Rule>,
     /// Places in `chains`, sorted by the chain's name.
     by_name: Vec<usize>,
     notices: Vec<Range<usize>>,
@@ -44,12 +46,15 @@ struct Chain {
     name: Range<usize>,
     policy: Option<Range<usize>>,
     counters: Option<Counters>,
-    rules: Vec<Rule>,
+    /// Its part of all rules.
+    rules: Range<usize>,
 }
 
 /// A rule, as places in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
+    /// The place of its chain.
+    chain: usize,
     text: Range<usize>,
     target: Option<Range<usize>>,
 }
@@ -74,13 +79,18 @@ impl<'a> SavedTable<'a> {
     /// A [`SaveError`]: the table isn't there, isn't whole or can't be shown, or a line is wrong.
     pub fn parse(output: &'a [u8], table: Table) -> Result<Self, SaveError> {
         let text = String::from_utf8_lossy(output);
-        let parse::Parsed { chains, notices } = parse::parse(&text, table)?;
+        let parse::Parsed {
+            chains,
+            rules,
+            notices,
+        } = parse::parse(&text, table)?;
         let mut by_name: Vec<_> = (0..chains.len()).collect();
         by_name.sort_unstable_by_key(|at| &text[chains[*at].name.clone()]);
         Ok(Self {
             table,
             text,
             chains,
+            rules,
             by_name,
             notices,
         })
@@ -124,6 +134,7 @@ impl<'a> SavedTable<'a> {
         SavedChain {
             text: &self.text,
             chain,
+            rules: &self.rules[chain.rules.clone()],
         }
     }
 }
@@ -143,6 +154,7 @@ impl fmt::Debug for SavedTable<'_> {
 pub struct SavedChain<'a> {
     text: &'a str,
     chain: &'a Chain,
+    rules: &'a [Rule],
 }
 
 impl<'a> SavedChain<'a> {
@@ -163,8 +175,8 @@ impl<'a> SavedChain<'a> {
 
     /// Its rules, in order.
     pub fn rules(self) -> impl ExactSizeIterator<Item = SavedRule<'a>> {
-        let Self { text, chain } = self;
-        chain.rules.iter().map(move |rule| SavedRule { text, rule })
+        let Self { text, rules, .. } = self;
+        rules.iter().map(move |rule| SavedRule { text, rule })
     }
 }
 
@@ -173,7 +185,7 @@ impl fmt::Debug for SavedChain<'_> {
         f.debug_struct("SavedChain")
             .field("name", &self.name())
             .field("policy", &self.policy())
-            .field("rules", &self.chain.rules.len())
+            .field("rules", &self.rules.len())
             .finish_non_exhaustive()
     }
 }

@@ -293,7 +293,7 @@ impl<'t> Work<'t> {
         match change {
             Some((Change::Rewrite(chain), _)) => {
                 let held = self.index.contents(name.as_str());
-                if missing || held.is_none_or(|held| !held.are_of(chain)) {
+                if missing || held.is_none_or(|(_, held)| !held.are_of(chain)) {
                     let (name, chain) = (name.clone(), chain.clone());
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));

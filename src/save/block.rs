@@ -14,7 +14,11 @@ use crate::error::SaveError;
 
 pub(super) struct Block<'t> {
     text: &'t str,
-    pub(super) chains: Vec<Chain>,
+    chains: Vec<Chain>,
+    /// In the order read.
+    rules: Vec<Rule>,
+    /// Whether the rules of each chain stand together, as iptables-save prints them.
+    grouped: bool,
     /// Where the text after the block begins.
     pub(super) end: usize,
     by_name: HashMap<&'t str, usize>,
@@ -30,6 +34,8 @@ impl<'t> Block<'t> {
         let mut block = Self {
             text,
             chains: Vec::new(),
+            rules: Vec::new(),
+            grouped: true,
             end: at,
             by_name: HashMap::new(),
             blank_lengths: Vec::new(),
@@ -37,6 +43,21 @@ impl<'t> Block<'t> {
         };
         while !block.line()? {}
         Ok(block)
+    }
+
+    /// The chains, and their rules in the order of the chains.
+    pub(super) fn finish(mut self) -> (Vec<Chain>, Vec<Rule>) {
+        if !self.grouped {
+            // Stable: the rules of a chain keep their order.
+            self.rules.sort_by_key(|rule| rule.chain);
+            let mut start = 0;
+            for chain in &mut self.chains {
+                let end = start + chain.rules.len();
+                chain.rules = start..end;
+                start = end;
+            }
+        }
+        (self.chains, self.rules)
     }
 
     /// Reads a line, or the lines of a rule; true at the closing `COMMIT`.
@@ -99,7 +120,7 @@ impl<'t> Block<'t> {
             name: at.start..at.start + name.len(),
             policy,
             counters,
-            rules: Vec::new(),
+            rules: 0..0,
         });
         Some(())
     }
@@ -118,7 +139,15 @@ impl<'t> Block<'t> {
             });
         };
         self.current = chain;
-        self.chains[chain].rules.push(Rule {
+        let place = self.rules.len();
+        let of_chain = &mut self.chains[chain].rules;
+        if of_chain.end == 0 {
+            *of_chain = place..place;
+        }
+        self.grouped &= of_chain.end == place;
+        of_chain.end += 1;
+        self.rules.push(Rule {
+            chain,
             text: text_at..end,
             target,
         });

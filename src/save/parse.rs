@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use super::Chain;
 use super::block::Block;
+use super::{Chain, Rule};
 use crate::error::SaveError;
 use crate::{Table, excerpt};
 
 /// What is kept of the output.
 pub(super) struct Parsed {
     pub(super) chains: Vec<Chain>,
+    pub(super) rules: Vec<Rule>,
     pub(super) notices: Vec<Range<usize>>,
 }
 
@@ -28,7 +29,7 @@ pub(super) fn parse(text: &str, table: Table) -> Result<Parsed, SaveError> {
             let block = Block::read(text, at + line.len() + 1)?;
             at = block.end;
             if ours {
-                found = Some(block.chains);
+                found = Some(block.finish());
             }
             continue;
         }
@@ -48,7 +49,11 @@ pub(super) fn parse(text: &str, table: Table) -> Result<Parsed, SaveError> {
         at += line.len() + 1;
     }
     match found {
-        Some(chains) => Ok(Parsed { chains, notices }),
+        Some((chains, rules)) => Ok(Parsed {
+            chains,
+            rules,
+            notices,
+        }),
         None => Err(SaveError::NoTable),
     }
 }

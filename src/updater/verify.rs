@@ -241,16 +241,24 @@ fn compare_chains(
         notices: saved.notices().map(str::to_owned).collect(),
         ..Drift::default()
     };
-    for (name, contents) in index.programmed_contents() {
-        let Some(chain) = saved.chain(name.as_str()) else {
-            drift.missing.push(name.clone());
+    // In the order of the save, each looked up in the index: the other way round it takes three times as long.
+    let mut found = 0;
+    for chain in saved.chains() {
+        let Some((name, contents)) = index.contents(chain.name()) else {
             continue;
         };
+        found += 1;
         if let Some(difference) = fingerprints.compare(name, contents.targets(), chain) {
             let rules = contents.rules().map(Rule::of_kept_text);
             let changed = ChangedChain::of(name, difference, &rules.collect::<Vec<_>>());
             drift.changed.push(changed);
         }
+    }
+    let programmed = index.programmed_chains();
+    if found < programmed.count() {
+        let gone = |name: &&ChainName| saved.chain(name.as_str()).is_none();
+        let missing = index.programmed_chains().filter(gone);
+        drift.missing.extend(missing.cloned());
     }
     for (name, rules) in stubs {
         let Some(chain) = saved.chain(name.as_str()) else {
