@@ -7,24 +7,27 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::num::NonZeroU64;
+use std::ops::Range;
 
 use crate::{ChainName, SavedChain, SavedRule};
 
-/// The hash of a rule as iptables-save prints it, without counters.
+/// The hash of a rule as iptables-save prints it, without counters. Never zero, so that one which isn't known takes no
+/// more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Print(u64);
+pub(crate) struct Print(NonZeroU64);
 
 impl Print {
     pub(crate) fn of(saved: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         saved.hash(&mut hasher);
-        Self(hasher.finish())
+        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MAX))
     }
 }
 
-/// What was learned of each chain since it was last written.
+/// What was learned of each chain since it was last written; `None` for a rule that has come since.
 #[derive(Debug, Default)]
-pub(crate) struct Fingerprints(HashMap<ChainName, Box<[Print]>>);
+pub(crate) struct Fingerprints(HashMap<ChainName, Box<[Option<Print>]>>);
 
 /// How a chain differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,15 @@ impl Fingerprints {
         self.0.remove(chain);
     }
 
+    /// In place of some rules of the chain others were written; the rest is as it was.
+    pub(crate) fn splice(&mut self, chain: &ChainName, removed: Range<usize>, inserted: usize) {
+        if let Some(prints) = self.0.get_mut(chain) {
+            let mut all = std::mem::take(prints).into_vec();
+            all.splice(removed, std::iter::repeat_n(None, inserted));
+            *prints = all.into_boxed_slice();
+        }
+    }
+
     /// Compares a chain with what was written into it, of which the targets are given; `None` if nothing differs.
     pub(crate) fn compare<'r, 's: 'r>(
         &mut self,
@@ -48,13 +60,8 @@ impl Fingerprints {
         written: impl Iterator<Item = Option<&'r str>> + Clone,
         saved: SavedChain<'s>,
     ) -> Option<Difference> {
-        if let Some(known) = self.0.get(name) {
-            let same = known.len() == saved.rules().len()
-                && known
-                    .iter()
-                    .zip(saved.rules())
-                    .all(|(print, rule)| *print == Print::of(rule.text()));
-            return (!same).then(|| difference(known, saved));
+        if let Some(known) = self.0.get_mut(name) {
+            return compare_known(known, written, saved);
         }
         if !written.clone().eq(saved.rules().map(SavedRule::target)) {
             let foreign = saved.rules().map(|rule| rule.text().to_owned());
@@ -63,28 +70,73 @@ impl Fingerprints {
                 lost: (0..written.count()).collect(),
             });
         }
-        let prints = saved.rules().map(|rule| Print::of(rule.text()));
+        let prints = saved.rules().map(|rule| Some(Print::of(rule.text())));
         self.0.insert(name.clone(), prints.collect());
         None
     }
 }
 
-/// Which rules came and which went, told by how often each print occurs.
-fn difference(known: &[Print], saved: SavedChain<'_>) -> Difference {
+/// Compares a chain of which at least some rules are known, and learns the others if it is as it should be.
+fn compare_known<'r, 's: 'r>(
+    known: &mut [Option<Print>],
+    written: impl Iterator<Item = Option<&'r str>>,
+    saved: SavedChain<'s>,
+) -> Option<Difference> {
+    let as_many = known.len() == saved.rules().len();
+    let mut prints = known.iter().zip(saved.rules());
+    if as_many && prints.all(|(print, rule)| *print == Some(Print::of(rule.text()))) {
+        return None;
+    }
+    let targets: Vec<_> = written.collect();
+    let mut all = known.iter().zip(&targets).zip(saved.rules());
+    let alike = all.all(|((print, target), rule)| match print {
+        Some(print) => *print == Print::of(rule.text()),
+        None => *target == rule.target(),
+    });
+    if !as_many || !alike {
+        return Some(difference(known, &targets, saved));
+    }
+    for (print, rule) in known.iter_mut().zip(saved.rules()) {
+        print.get_or_insert_with(|| Print::of(rule.text()));
+    }
+    None
+}
+
+/// Which rules came and which went, told by how often each print occurs. Of those that aren't known, each is taken to be
+/// the first with its target that nothing else accounts for.
+fn difference(
+    known: &[Option<Print>],
+    targets: &[Option<&str>],
+    saved: SavedChain<'_>,
+) -> Difference {
     let mut places = HashMap::<Print, Vec<usize>>::new();
     for (place, print) in known.iter().enumerate().rev() {
-        places.entry(*print).or_default().push(place);
+        if let Some(print) = print {
+            places.entry(*print).or_default().push(place);
+        }
     }
     let mut foreign = Vec::new();
     for rule in saved.rules() {
         let ours = places.get_mut(&Print::of(rule.text())).and_then(Vec::pop);
         if ours.is_none() {
-            foreign.push(rule.text().to_owned());
+            foreign.push(rule);
         }
     }
     let mut lost: Vec<usize> = places.into_values().flatten().collect();
+    for (place, target) in targets.iter().enumerate() {
+        if known[place].is_none() {
+            match foreign.iter().position(|rule| rule.target() == *target) {
+                Some(found) => drop(foreign.remove(found)),
+                None => lost.push(place),
+            }
+        }
+    }
     lost.sort_unstable();
-    Difference { foreign, lost }
+    let foreign = foreign.into_iter().map(|rule| rule.text().to_owned());
+    Difference {
+        foreign: foreign.collect(),
+        lost,
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +196,43 @@ mod tests {
         );
         prints.forget(&ChainName::new("web-a").unwrap());
         assert_eq!(compare(&mut prints, &written, &edited), None);
+    }
+
+    #[test]
+    fn what_was_written_in_place_is_learned_and_the_rest_still_known() {
+        let name = ChainName::new("web-a").unwrap();
+        let written = ["-s 192.0.2.1 -j ACCEPT", "-p tcp -j web-b", "-j DROP"];
+        let printed = ["-s 192.0.2.1/32 -j ACCEPT", "-p tcp -j web-b", "-j DROP"];
+        let mut prints = Fingerprints::default();
+        // Of a chain that wasn't read yet, nothing becomes known by a change.
+        prints.splice(&name, 0..1, 1);
+        assert_eq!(compare(&mut prints, &written, &printed), None);
+        prints.splice(&name, 1..2, 2);
+        let written = [written[0], "-p udp -j web-c", "-p 1 -j web-d", written[2]];
+        let printed = [
+            printed[0],
+            "-p udp -j web-c",
+            "-p icmp -j web-d",
+            printed[2],
+        ];
+        let edited = [&["-s 192.0.2.9/32 -j ACCEPT"], &printed[1..]].concat();
+        let foreign = vec![edited[0].to_owned()];
+        assert_eq!(
+            compare(&mut prints, &written, &edited),
+            Some((foreign, vec![0])),
+            "the first rule is still known"
+        );
+        assert_eq!(
+            compare(&mut prints, &written, &[printed[0], printed[2], printed[3]]),
+            Some((vec![], vec![1]))
+        );
+        assert_eq!(compare(&mut prints, &written, &printed), None);
+        let edited = [printed[0], printed[1], "-p sctp -j web-d", printed[3]];
+        assert_eq!(
+            compare(&mut prints, &written, &edited),
+            Some((vec![edited[2].to_owned()], vec![2])),
+            "the new ones are known now"
+        );
     }
 
     #[test]

@@ -60,6 +60,7 @@
 mod batch;
 mod chain;
 mod deadline;
+mod edit;
 mod error;
 mod excerpt;
 mod executor;
@@ -107,7 +108,7 @@ pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
     ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, HookDrift, HookPolicy,
     HookProblem, IptablesUpdater, KeptOrphan, ListedRule, Placement, Plan, Position, Undeleted,
-    UpdaterBuilder,
+    UpdateMode, UpdaterBuilder,
 };
 
 /// The README's program has to compile.

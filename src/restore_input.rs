@@ -78,6 +78,8 @@ pub(crate) enum Argument<'a> {
     Rule(&'a Rule),
     /// A rule, with the number that it shall have, from 1.
     At(usize, &'a Rule),
+    /// The number of a rule in place of the rule, from 1.
+    Number(usize),
     Policy(Policy),
 }
 
@@ -186,6 +188,12 @@ impl<'a> Builder<'a> {
         self.deletions.push((chain, request));
     }
 
+    /// The chain shall be created, and deleted again at the end: it is there for the commands between.
+    pub(crate) fn passing_chain(&mut self, chain: &'a ChainName) {
+        self.contents.push((Command::Create, chain, &[], None));
+        self.deletions.push((chain, None));
+    }
+
     /// A command on a single rule; these keep their order, after all contents.
     pub(crate) fn rule(&mut self, command: Command, chain: &'a HookChain, rule: &'a Rule) {
         self.command(command, chain, Argument::Rule(rule));
@@ -234,6 +242,9 @@ impl<'a> Builder<'a> {
                 Argument::At(number, rule) => {
                     let number = number.to_string();
                     writer.line(&[word, chain, " ", &number, " ", rule.as_str(), "\n"]);
+                }
+                Argument::Number(number) => {
+                    writer.line(&[word, chain, " ", &number.to_string(), "\n"]);
                 }
                 Argument::Policy(policy) => writer.line(&[word, chain, " ", policy.name(), "\n"]),
             }

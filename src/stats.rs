@@ -31,6 +31,10 @@ pub struct Stats {
     pub splits: u64,
     /// Chains written with the contents asked for.
     pub chains_rewritten: u64,
+    /// How many of them were [changed in place](crate::UpdateMode::Minimal).
+    pub chains_edited: u64,
+    /// How often a commit that changed chains in place failed, and they were written whole.
+    pub edits_refused: u64,
     /// Rewrites that asked for the contents that the chain held already.
     pub chains_unchanged: u64,
     /// Chains for which a stub was put.

@@ -7,6 +7,7 @@ mod chains;
 mod cleanup;
 mod commit;
 mod deletion;
+mod edits;
 mod ensure_rule;
 mod hooks;
 mod instances;
@@ -23,6 +24,7 @@ pub use chains::{Existed, ListedRule};
 pub use cleanup::{CleanupReport, KeptOrphan};
 pub use commit::Changes;
 pub use deletion::Undeleted;
+pub use edits::UpdateMode;
 pub use ensure_rule::Position;
 pub(crate) use hooks::{Wanted, read_hook};
 pub use placement::{Fight, HookPolicy, Placement};
@@ -85,6 +87,7 @@ pub struct IptablesUpdater<E> {
     doubtful: BTreeSet<ChainName>,
     shared: Shared,
     groups: Vec<Group>,
+    update_mode: UpdateMode,
     hook_policy: HookPolicy,
     printed: Printed,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use log::{info, warn};
 
 use super::run::Runner;
-use super::{HookPolicy, Hooks, IptablesUpdater, Printed, Shared};
+use super::{HookPolicy, Hooks, IptablesUpdater, Printed, Shared, UpdateMode};
 use crate::chain::Prefixes;
 use crate::error::Error;
 use crate::fingerprint::Fingerprints;
@@ -24,6 +24,7 @@ pub struct UpdaterBuilder {
     retry: RetryPolicy,
     clock: Box<dyn Clock>,
     hook_policy: HookPolicy,
+    update_mode: UpdateMode,
 }
 
 impl UpdaterBuilder {
@@ -35,6 +36,7 @@ impl UpdaterBuilder {
             retry: RetryPolicy::default(),
             clock: Box::new(SystemClock),
             hook_policy: HookPolicy::default(),
+            update_mode: UpdateMode::default(),
         }
     }
 
@@ -79,6 +81,26 @@ impl UpdaterBuilder {
     /// are moved there.
     pub fn hook_policy(mut self, policy: HookPolicy) -> Self {
         self.hook_policy = policy;
+        self
+    }
+
+    /// Whether a programmed chain that gets new contents is written anew, or changed in place.
+    ///
+    /// ```
+    /// use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table, UpdateMode};
+    ///
+    /// let mut filter = IptablesUpdater::builder(Table::Filter)
+    ///     .chain_prefix("web-")
+    ///     .update_mode(UpdateMode::Minimal)
+    ///     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// let ports = |last: u16| (1..=last).map(|port| format!("-p tcp --dport {port} -j ACCEPT"));
+    /// filter.rewrite_chains([Chain::new("web-input", ports(999))?])?;
+    /// filter.rewrite_chains([Chain::new("web-input", ports(1_000))?])?; // appends a rule
+    /// assert_eq!(filter.stats().chains_edited, 1);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    pub fn update_mode(mut self, mode: UpdateMode) -> Self {
+        self.update_mode = mode;
         self
     }
 
@@ -133,6 +155,7 @@ impl UpdaterBuilder {
             shared: Shared::default(),
             groups: Vec::new(),
             hook_policy: self.hook_policy,
+            update_mode: self.update_mode,
             printed: Printed::default(),
         })
     }

@@ -1,12 +1,13 @@
 //! One batch of requests, one commit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use log::{info, warn};
 
 use super::IptablesUpdater;
 use super::deletion::Undeleted;
 use super::run::Refusal;
+use crate::edit::Edit;
 use crate::error::{Error, FailureClass};
 use crate::{ChainName, Delta, Executor, Request, RestoreInput, Rule, Transaction, restore_input};
 
@@ -39,6 +40,8 @@ pub(super) struct Committed {
 struct Work {
     delta: Delta,
     refused: Vec<(usize, Error)>,
+    /// What was changed in place.
+    edits: Vec<Edit>,
 }
 
 impl<E: Executor> IptablesUpdater<E> {
@@ -55,7 +58,11 @@ impl<E: Executor> IptablesUpdater<E> {
     ) -> Result<Committed, Error> {
         let missing: BTreeSet<_> = missing.into_iter().chain(self.doubtful.clone()).collect();
         self.runner.killed = false;
-        let Work { delta, refused } = match self.run_commit(requests, missing) {
+        let Work {
+            delta,
+            refused,
+            edits,
+        } = match self.run_commit(requests, missing) {
             Ok(work) => work,
             Err(error) => {
                 if self.runner.killed {
@@ -70,7 +77,7 @@ impl<E: Executor> IptablesUpdater<E> {
             }
         };
         self.doubtful.clear();
-        let changes = self.settle(delta);
+        let changes = self.settle(delta, &edits);
         if changes != Changes::default() {
             info!(
                 "table {}: {} chains rewritten, {} stubbed, {} deleted, {} not deleted",
@@ -98,6 +105,12 @@ impl<E: Executor> IptablesUpdater<E> {
             work = self.work_out(requests, &missing);
         }
         if self.commit_staged(&work.delta)? {
+            return Ok(work);
+        }
+        if let Some(commit) = self.editing_commit(&work.delta, &missing)?
+            && let Some(edits) = self.run_editing(commit)?
+        {
+            work.edits = edits;
             return Ok(work);
         }
         let Some(input) = self.commit_input(&work.delta)? else {
@@ -205,7 +218,11 @@ impl<E: Executor> IptablesUpdater<E> {
             transaction.restore_missing(chain.clone());
         }
         let delta = transaction.delta();
-        Work { delta, refused }
+        Work {
+            delta,
+            refused,
+            edits: Vec::new(),
+        }
     }
 
     /// The input of the commit; `None` where there is nothing to write before the deletions.
@@ -237,7 +254,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// Stubs that are needed, and those that make chains safe before they are deleted.
-    fn stub_rules(&self, delta: &Delta) -> Result<StubRules, Error> {
+    pub(super) fn stub_rules(&self, delta: &Delta) -> Result<StubRules, Error> {
         let stubs = delta.stubs().iter().map(|stub| (&stub.chain, stub.request));
         let deletions = delta.deletions().iter();
         let deletions = deletions.filter(|deletion| deletion.stub_first);
@@ -254,7 +271,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// The commit has succeeded: takes the delta over and deletes what is needless.
-    fn settle(&mut self, delta: Delta) -> Changes {
+    fn settle(&mut self, delta: Delta, edits: &[Edit]) -> Changes {
         let rewritten = delta.rewrites().iter().map(|r| r.chain.name().clone());
         let stubbed = delta.stubs().iter().map(|stub| stub.chain.clone());
         let mut changes = Changes {
@@ -271,14 +288,22 @@ impl<E: Executor> IptablesUpdater<E> {
         let needless = delta.deletions().iter();
         let needless = needless.map(|deletion| deletion.chain.clone()).collect();
         let deleted = delta.deletions().iter().map(|deletion| &deletion.chain);
+        let edits: HashMap<&str, &Edit> = edits.iter().map(|edit| (edit.chain(), edit)).collect();
         for chain in changes
             .rewritten
             .iter()
             .chain(&changes.stubbed)
             .chain(deleted)
         {
-            self.fingerprints.forget(chain);
+            match edits.get(chain.as_str()) {
+                Some(edit) => {
+                    self.fingerprints
+                        .splice(chain, edit.removed(), edit.inserted());
+                }
+                None => self.fingerprints.forget(chain),
+            }
         }
+        self.runner.stats.chains_edited += edits.len() as u64;
         self.index.apply(delta.into_update());
         let (deleted, undeleted) = self.delete_best_effort(needless);
         changes.deleted = deleted;

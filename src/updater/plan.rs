@@ -61,7 +61,10 @@ impl<E: Executor> IptablesUpdater<E> {
             transaction.restore_missing(chain.clone());
         }
         let delta = transaction.delta();
-        let commit = self.commit_input(&delta)?;
+        let commit = match self.editing_commit(&delta, &self.doubtful)? {
+            Some(commit) => Some(commit.input),
+            None => self.commit_input(&delta)?,
+        };
         let mut builder = Builder::new(self.runner.table);
         for deletion in delta.deletions() {
             builder.delete_chain(&deletion.chain, deletion.request);
