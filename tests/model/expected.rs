@@ -244,7 +244,7 @@ impl Model {
     ) -> Self {
         let commits = !matches!(operation, Operation::Override(_) | Operation::Cleanup);
         if commits {
-            new.damaged &= !self.doubtful;
+            new.damaged &= !self.doubtful | self.vanished;
             new.doubtful = 0;
         }
         if operation == Operation::Refresh {
