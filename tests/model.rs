@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use expected::{Interference, Model, Operation};
 use iptables_updater::{Backend, IpVersion, MemoryExecutor, Table};
-use plane::{Plane, Set};
+use plane::Plane;
 use world::{Injection, Step, Way, World, snapshot};
 
 /// What makes two states alike.
@@ -59,7 +59,7 @@ struct Search {
 fn operations(chains: usize) -> Vec<Operation> {
     let mut all = vec![Operation::Cleanup, Operation::Refresh, Operation::Restart];
     for chain in 0..chains {
-        for jumps in 0..(1 << chains) as Set {
+        for jumps in 0..(1_u8 << chains) {
             let named = 0;
             all.push(Operation::Rewrite {
                 chain,
