@@ -285,7 +285,7 @@ fn every_sequence_of_operations_over_two_chains_does_what_the_model_says() {
 
 #[test]
 fn every_sequence_of_operations_over_three_chains_does_what_the_model_says() {
-    search(3, depth(3).min(4) - 1);
+    search(3, depth(3) - 1);
 }
 
 #[test]
