@@ -225,8 +225,12 @@ impl Model {
 
     /// The dataplane as it would be with what is wanted.
     fn laid_over(&self, before: &Plane) -> Plane {
+        self.laid_over_only(before, |_| true)
+    }
+
+    fn laid_over_only(&self, before: &Plane, which: impl Fn(usize) -> bool) -> Plane {
         let mut plane = before.clone();
-        for chain in chains() {
+        for chain in chains().filter(|c| which(*c)) {
             if let Some(rules) = self.holds(chain) {
                 plane.0.insert(NAMES[chain].to_owned(), rules);
             }
@@ -269,8 +273,10 @@ impl Model {
                 new.orphans &= !bit;
             } else if (was.is_some() || unaware) && after.rules(chain).is_some() {
                 // A deletion is best effort; but it has a reason, and the chain is safe.
+                let held = after.is_referred_to(chain)
+                    || operation == Operation::Cleanup && lost && before.is_referred_to(chain);
                 assert!(
-                    interference != Interference::None || after.is_referred_to(chain),
+                    interference != Interference::None || held,
                     "{} should be gone",
                     NAMES[chain]
                 );
@@ -285,19 +291,10 @@ impl Model {
             }
         }
         if operation == Operation::Cleanup && interference == Interference::None {
-            let others = after.0.keys().map(String::as_str);
-            let wanted = others.filter(|name| {
-                let ours = NAMES.iter().position(|n| n == name);
-                ours.is_none_or(|chain| new.holds(chain).is_some())
-            });
-            let reached = after.reached(wanted);
-            for chain in chains().filter(|c| new.holds(*c).is_none()) {
-                assert!(
-                    after.rules(chain).is_none() || reached.contains(NAMES[chain]),
-                    "{} is an orphan",
-                    NAMES[chain]
-                );
-            }
+            // A chain that referred to an orphan at the reading may have been repaired after it.
+            let read = new.laid_over_only(before, |c| self.state(c) == ChainState::Leftover);
+            let held = if lost { &read } else { after };
+            new.check_orphans(held, after);
         }
         if operation == Operation::Cleanup {
             let gone = chains().filter(|c| after.rules(*c).is_none());
@@ -305,6 +302,22 @@ impl Model {
             new.orphans &= !gone;
         }
         new
+    }
+
+    /// After a cleanup: what nobody wants and still stands is held by what isn't an orphan.
+    fn check_orphans(&self, held: &Plane, after: &Plane) {
+        let wanted = held.0.keys().map(String::as_str).filter(|name| {
+            let ours = NAMES.iter().position(|n| n == name);
+            ours.is_none_or(|chain| self.holds(chain).is_some())
+        });
+        let reached = held.reached(wanted);
+        for chain in chains().filter(|c| self.holds(*c).is_none()) {
+            let name = NAMES[chain];
+            assert!(
+                after.rules(chain).is_none() || reached.contains(name),
+                "{name} is an orphan"
+            );
+        }
     }
 
     /// A rewrite, a deletion or a refresh failed: all is as before, unless a failure lied.
