@@ -90,7 +90,7 @@ pub struct Deletion {
     pub chain: ChainName,
     /// A request that made it needless, from 0.
     pub request: Option<usize>,
-    /// Whether the commit puts a stub into it first, because it holds something else now.
+    /// Whether the commit puts a stub into it first, because it holds something else now, or may do so.
     pub stub_first: bool,
 }
 
@@ -315,7 +315,8 @@ impl<'t> Work<'t> {
             _ if required => ChainState::Stub,
             _ => ChainState::Absent,
         };
-        let (name, stub_first) = (name.clone(), before != ChainState::Stub);
+        let stub_first = before != ChainState::Stub || missing;
+        let name = name.clone();
         match (before, after) {
             (ChainState::Stub, ChainState::Stub) | (ChainState::Absent, ChainState::Absent)
                 if !missing || after == ChainState::Absent => {}

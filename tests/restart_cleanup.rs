@@ -124,6 +124,26 @@ fn a_leftover_chain_that_has_vanished_is_no_longer_relied_on() {
 }
 
 #[test]
+fn a_refresh_puts_a_stub_where_a_leftover_chain_has_vanished() {
+    each_bed(
+        "a_refresh_puts_a_stub_where_a_leftover_chain_has_vanished",
+        |bed: Bed| {
+            bed.other(LEFT);
+            let mut updater = bed.open();
+            // By name alone: no rule jumps to it, so that it can be deleted.
+            let new = chain("web-new", &["-j RETURN"]);
+            updater
+                .rewrite_chains([new.requires(["web-baz"]).unwrap()])
+                .unwrap();
+            bed.other("-F web-baz\n-X web-baz");
+            let drift = updater.refresh().unwrap();
+            assert_eq!(drift.missing_stubs, ["web-baz"]);
+            assert_eq!(bed.rules("web-baz").unwrap(), stub("web-baz"));
+        },
+    );
+}
+
+#[test]
 fn a_cleanup_with_nothing_to_do_is_one_reading() {
     each_bed("a_cleanup_with_nothing_to_do_is_one_reading", |bed: Bed| {
         bed.other(":other - [0:0]\n-A other -j DROP");

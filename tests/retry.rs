@@ -213,3 +213,32 @@ fn what_a_killed_commit_may_have_written_is_written_again() {
         }
     }
 }
+
+#[test]
+fn what_a_killed_commit_may_have_written_is_a_stub_before_it_is_deleted() {
+    for backend in [Backend::NfTables, Backend::Legacy] {
+        let mut bed = bed(backend, RetryPolicy::never());
+        bed.updater
+            .rewrite_chains([Chain::new("web-a", ["-j web-b"]).unwrap()])
+            .unwrap();
+        bed.kernel.as_other_program(|other| {
+            let outcome = other.command(Table::Filter, "-A INPUT -j web-b");
+            assert!(outcome.exit.is_success());
+        });
+        bed.kernel.fail_restore(1, Fault::KilledAfterCommit);
+        bed.updater
+            .rewrite_chains([Chain::new("web-b", ["-j ACCEPT"]).unwrap()])
+            .unwrap_err();
+        // Nobody requires the stub any longer, but another program keeps the chain: it mustn't let anything through.
+        let changes = bed
+            .updater
+            .rewrite_chains([Chain::new("web-a", ["-j RETURN"]).unwrap()])
+            .unwrap();
+        assert_eq!(changes.undeleted.len(), 1);
+        let rules = bed.kernel.rules(Table::Filter, "web-b").unwrap();
+        assert_eq!(
+            rules,
+            ["-m comment --comment \"missing chain web-b\" -j DROP"]
+        );
+    }
+}

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::bed::{Bed, each_bed, stub};
+use common::bed::{Bed, Call, each_bed, stub};
 use iptables_updater::{
-    Backend, Chain, Changes, Error, FailureClass, IptablesUpdater, Request, Rule, Table,
+    Backend, Chain, Changes, Error, FailureClass, IptablesUpdater, Outcome, Request, Rule, Table,
 };
 
 fn chain(name: &str, rules: &[&str]) -> Chain {
@@ -184,14 +184,65 @@ fn a_chain_that_somebody_else_still_refers_to_stays_as_a_stub() {
                 );
             }
             assert_eq!(bed.rules("web-b").unwrap(), stub("web-b"));
-            // One for the stubs, one that names web-b, one that names web-d, one for the rest.
-            assert_eq!(bed.journal.counts(), (4, 0));
+            // One for the stubs, one that fails, a reading that shows what holds which, one for the rest.
+            assert_eq!(bed.journal.counts(), (3, 1));
+            assert!(
+                changes.undeleted[0].reason.contains("FORWARD"),
+                "{:?}",
+                changes.undeleted
+            );
             assert_eq!(bed.web_chains(), ["web-b", "web-d"]);
 
             bed.other("-F FORWARD");
             let report = updater.cleanup().unwrap();
             assert_eq!(report.deleted, ["web-b", "web-d"]);
             assert_eq!(bed.web_chains(), [] as [&str; 0]);
+        },
+    );
+}
+
+#[test]
+fn many_chains_that_others_hold_cost_no_more_restores_than_one() {
+    each_bed(
+        "many_chains_that_others_hold_cost_no_more_restores_than_one",
+        |bed: Bed| {
+            let mut updater = bed.open();
+            let name = |n: usize| format!("web-{n:03}");
+            let chains = (0..300).map(|n| chain(&name(n), &["-j ACCEPT"]));
+            updater.rewrite_chains(chains).unwrap();
+            let held: Vec<_> = (0..300).filter(|n| n % 5 == 0).map(name).collect();
+            let jumps = held.iter().map(|name| format!("-A FORWARD -j {name}"));
+            bed.other(&jumps.collect::<Vec<_>>().join("\n"));
+            bed.journal.take();
+            let changes = updater.delete_chains((0..300).map(name)).unwrap();
+            assert_eq!(changes.deleted.len(), 240);
+            let left = changes.undeleted.iter().map(|u| u.chain.to_string());
+            assert_eq!(left.collect::<Vec<_>>(), held);
+            assert_eq!(bed.journal.counts(), (3, 1));
+            assert_eq!(bed.web_chains(), held);
+            assert_eq!(bed.rules("web-005").unwrap(), stub("web-005"));
+        },
+    );
+}
+
+#[test]
+fn chains_that_no_reading_shows_to_be_held_are_found_one_by_one() {
+    each_bed(
+        "chains_that_no_reading_shows_to_be_held_are_found_one_by_one",
+        |bed: Bed| {
+            let mut updater = bed.open();
+            let names = ["web-a", "web-b", "web-c", "web-d", "web-e"];
+            updater
+                .rewrite_chains(names.map(|name| chain(name, &["-j ACCEPT"])))
+                .unwrap();
+            let shown = bed.save();
+            bed.other("-A FORWARD -j web-b\n-A FORWARD -j web-d");
+            bed.journal.take();
+            bed.journal.fault(Call::Save, 0, Outcome::success(shown));
+            let changes = updater.delete_chains(names).unwrap();
+            assert_eq!(changes.deleted, ["web-a", "web-c", "web-e"]);
+            assert_eq!(changes.undeleted.len(), 2);
+            assert_eq!(bed.journal.counts(), (4, 1));
         },
     );
 }

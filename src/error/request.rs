@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::circle::Circle;
 use super::{BadRule, ChainError, ChainNameError, PrefixError};
 use crate::outcome::Exit;
 use crate::{Backend, ChainName, HookChain, IpVersion, Rule, Table};
@@ -151,20 +152,6 @@ impl Error {
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
-    }
-}
-
-struct Circle<'a>(&'a [ChainName]);
-
-impl fmt::Display for Circle<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chain in self.0 {
-            write!(f, "{chain} -> ")?;
-        }
-        match self.0.first() {
-            Some(first) => write!(f, "{first}"),
-            None => Ok(()),
-        }
     }
 }
 

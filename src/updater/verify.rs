@@ -137,7 +137,7 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     pub(super) fn survey(&mut self) -> Result<Survey, Error> {
-        let stubs = self.stubs_in_force()?;
+        let mut stubs = self.possible_stubs()?;
         let Self {
             runner,
             index,
@@ -151,6 +151,7 @@ impl<E: Executor> IptablesUpdater<E> {
         } = self;
         let (mut drift, seen, of_groups, canary_gone) = runner.save(|saved| {
             index.retain_leftover(|chain| saved.chain(chain.as_str()).is_some());
+            stubs.retain(|chain, _| index.state(chain.as_str()) == ChainState::Stub);
             let drift = compare_chains(saved, index, &stubs, fingerprints);
             let of_groups = look_at_groups(saved, groups, printed, *hook_policy);
             let canary_gone = shared.canary.as_ref().is_some_and(|canary| {
@@ -210,11 +211,10 @@ impl<E: Executor> IptablesUpdater<E> {
         })
     }
 
-    /// What each stub in force should hold.
-    fn stubs_in_force(&self) -> Result<BTreeMap<ChainName, Vec<Rule>>, Error> {
-        let stubs = self.index.unprogrammed();
-        stubs
-            .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub)
+    /// What each stub should hold that is in force, or is due because what a previous run left has vanished.
+    fn possible_stubs(&self) -> Result<BTreeMap<ChainName, Vec<Rule>>, Error> {
+        let unprogrammed = self.index.unprogrammed();
+        unprogrammed
             .map(|chain| Ok((chain.clone(), self.stub(chain)?)))
             .collect()
     }
