@@ -188,9 +188,9 @@ impl<'a> Builder<'a> {
         self.deletions.push((chain, request));
     }
 
-    /// The chain shall be created, and deleted again at the end: it is there for the commands between.
-    pub(crate) fn passing_chain(&mut self, chain: &'a ChainName) {
-        self.contents.push((Command::Create, chain, &[], None));
+    /// The chain shall be created with these rules, and deleted at the end: it is there for the commands between.
+    pub(crate) fn passing_chain(&mut self, chain: &'a ChainName, rules: &'a [Rule]) {
+        self.contents.push((Command::Create, chain, rules, None));
         self.deletions.push((chain, None));
     }
 

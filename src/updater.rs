@@ -16,6 +16,7 @@ mod plan;
 mod printed;
 mod refresh;
 mod run;
+mod spellings;
 mod stage;
 mod verify;
 

@@ -5,7 +5,9 @@ mod common;
 use std::fmt::Write as _;
 
 use common::bed::{Bed, Call, Updater, each_bed};
-use iptables_updater::{Backend, Chain, ChainNameError, Error, FailureClass, Outcome};
+use iptables_updater::{
+    Backend, Chain, ChainNameError, Error, FailureClass, IpVersion, Outcome, Position,
+};
 
 fn with_web_foo(bed: &Bed) -> Updater {
     let mut updater = bed.open();
@@ -93,7 +95,6 @@ fn all_instances_are_removed_in_few_restores() {
 #[test]
 fn what_can_not_be_there_counts_as_removed() {
     each_bed("what_can_not_be_there_counts_as_removed", |bed: Bed| {
-        let mut updater = with_web_foo(&bed);
         for (chain, rule) in [
             ("INPUT", "-j ACCEPT"),
             ("INPUT", "-j no-such-chain"),
@@ -101,6 +102,7 @@ fn what_can_not_be_there_counts_as_removed() {
             ("no-such-chain", "-j ACCEPT"),
             ("INPUT", "-m set --match-set no-such-set src -j ACCEPT"),
         ] {
+            let mut updater = with_web_foo(&bed);
             updater.ensure_rule_removed(chain, rule).unwrap();
             assert_eq!(bed.journal.counts(), (1, 0), "{chain} {rule}");
         }
@@ -286,6 +288,64 @@ fn hooks_are_for_chains_of_others_in_this_table() {
                 .unwrap_err();
             assert!(matches!(error, Error::HookRule { .. }), "{error}");
             assert_eq!(bed.journal.counts(), (0, 0));
+        },
+    );
+}
+
+type Act = fn(&mut Updater, &str) -> Result<(), Error>;
+
+#[test]
+fn of_one_rule_in_two_spellings_the_last_wish_counts() {
+    each_bed(
+        "of_one_rule_in_two_spellings_the_last_wish_counts",
+        |bed: Bed| {
+            let (first, second) = match bed.version {
+                IpVersion::V4 => ("-s 10.0.0.1/8 -j web-foo", "-s 10.0.0.0/8 -j web-foo"),
+                IpVersion::V6 => ("-s fd00::1/8 -j web-foo", "-s fd00::/8 -j web-foo"),
+            };
+            let acts: [(&str, Act); 5] = [
+                ("insert", |updater, rule| {
+                    updater.ensure_rule_inserted("INPUT", rule)
+                }),
+                ("append", |updater, rule| {
+                    updater.ensure_rule_appended("INPUT", rule)
+                }),
+                ("anywhere", |updater, rule| {
+                    updater
+                        .ensure_rule(Position::Prepend, "INPUT", rule)
+                        .map(drop)
+                }),
+                ("remove", |updater, rule| {
+                    updater.ensure_rule_removed("INPUT", rule)
+                }),
+                ("delete", |updater, rule| {
+                    updater.delete_rule("INPUT", rule).map(drop)
+                }),
+            ];
+            for (before, one) in acts {
+                for (after, other) in acts {
+                    let what = format!("{before}, then {after}");
+                    let mut updater = with_web_foo(&bed);
+                    // Another rule with the same target has nothing to do with it.
+                    updater
+                        .ensure_rule_inserted("INPUT", "-i lo -j web-foo")
+                        .unwrap();
+                    one(&mut updater, first).unwrap();
+                    other(&mut updater, second).unwrap();
+                    let expected = bed.rules("INPUT").unwrap();
+                    let stands = !matches!(after, "remove" | "delete");
+                    assert_eq!(expected.len(), 1 + usize::from(stands), "{what}");
+                    for _ in 0..3 {
+                        let drift = updater.refresh().unwrap();
+                        assert!(drift.is_empty(), "{what}: {drift:#?}");
+                        assert_eq!(bed.rules("INPUT").unwrap(), expected, "{what}");
+                    }
+                    bed.other("-F INPUT");
+                    updater.refresh().unwrap();
+                    assert_eq!(bed.rules("INPUT").unwrap().len(), expected.len(), "{what}");
+                    bed.other("-F INPUT");
+                }
+            }
         },
     );
 }

@@ -75,7 +75,7 @@ impl<E: Executor> IptablesUpdater<E> {
             builder.contents(chain, rules, *request);
         }
         if edits.iter().any(|edit| !edit.removed().is_empty()) {
-            builder.passing_chain(&marker);
+            builder.passing_chain(&marker, &[]);
         }
         for edit in &edits {
             edit.write(&mut builder);

@@ -46,7 +46,9 @@ impl<E: Executor> IptablesUpdater<E> {
         ChainNameError: From<C::Error>,
     {
         let (chain, rule) = self.hook_of(chain, rule)?;
+        let overtaken = self.other_spellings(&chain, &rule)?;
         let existed = self.put_if_absent(position, &chain, &rule)?;
+        self.hooks.forget_all(&chain, overtaken);
         self.hooks.remember(chain, rule, Wanted::Anywhere(position));
         Ok(existed)
     }
@@ -63,8 +65,10 @@ impl<E: Executor> IptablesUpdater<E> {
         ChainNameError: From<C::Error>,
     {
         let (chain, rule) = self.hook_of(chain, rule)?;
+        let mut forgotten = self.other_spellings(&chain, &rule)?;
         let existed = self.carry_out(&chain, &rule, Wanted::Removed)?;
-        self.hooks.forget(&chain, &rule);
+        forgotten.push(rule);
+        self.hooks.forget_all(&chain, forgotten);
         Ok(existed)
     }
 

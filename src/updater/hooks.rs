@@ -82,8 +82,10 @@ impl Hooks {
         }
     }
 
-    pub(super) fn forget(&mut self, chain: &HookChain, rule: &Rule) {
-        self.0.shift_remove(&(chain.clone(), rule.clone()));
+    pub(super) fn forget_all(&mut self, chain: &HookChain, rules: impl IntoIterator<Item = Rule>) {
+        for rule in rules {
+            self.0.shift_remove(&(chain.clone(), rule));
+        }
     }
 
     /// What is ensured again is the latest: among several at the top it is the first.
@@ -111,7 +113,8 @@ impl<E: Executor> IptablesUpdater<E> {
     ///
     /// If there was an instance before, there is no instant without one: it is deleted and put at the top
     /// in one commit; duplicates go in the same. Whether a rule is the same one is for iptables to say, not for
-    /// text. The rule is remembered, and put back by a refresh.
+    /// text. The rule is remembered, and put back by a refresh; what was wanted of it before, in whatever spelling, is
+    /// forgotten.
     ///
     /// The chain is a kernel chain or another program's. The rule may be written as `-A chain …`.
     ///
@@ -159,12 +162,14 @@ impl<E: Executor> IptablesUpdater<E> {
         ChainNameError: From<C::Error>,
     {
         let (chain, rule) = self.hook_of(chain, rule)?;
+        let overtaken = self.other_spellings(&chain, &rule)?;
         self.carry_out(&chain, &rule, wanted)?;
         info!(
             "table {}: {wanted:?} in {chain}: {}",
             self.runner.table,
             crate::excerpt::short(rule.as_str())
         );
+        self.hooks.forget_all(&chain, overtaken);
         self.hooks.remember(chain, rule, wanted);
         Ok(())
     }
