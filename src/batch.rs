@@ -69,12 +69,7 @@ impl Request {
     pub(crate) fn check(&self, prefixes: &Prefixes) -> Result<(), Error> {
         self.0.iter().try_for_each(|change| {
             let chain = change.chain();
-            if !prefixes.own(chain.as_str()) {
-                return Err(Error::NotOwned {
-                    chain: chain.clone(),
-                    prefixes: prefixes.to_string(),
-                });
-            }
+            check_owned(chain, prefixes)?;
             let Change::Rewrite(contents) = change else {
                 return Ok(());
             };
@@ -89,4 +84,15 @@ impl Request {
             }
         })
     }
+}
+
+/// Refuses a chain that isn't owned.
+pub(crate) fn check_owned(chain: &ChainName, prefixes: &Prefixes) -> Result<(), Error> {
+    if prefixes.own(chain.as_str()) {
+        return Ok(());
+    }
+    Err(Error::NotOwned {
+        chain: chain.clone(),
+        prefixes: prefixes.to_string(),
+    })
 }

@@ -27,11 +27,16 @@ fn cut(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=max)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    format!("{}…", &text[..end])
+    format!("{}…", beginning(text, max))
+}
+
+/// The beginning of the text that fits in so many bytes, whole characters only.
+pub(crate) fn beginning(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -43,6 +48,8 @@ mod tests {
         assert_eq!(short("abc"), "abc");
         let cut = short(&"ä".repeat(100));
         assert_eq!(cut, format!("{}…", "ä".repeat(60)));
+        assert_eq!(beginning("aä", 2), "a");
+        assert_eq!(beginning("abc", 9), "abc");
         assert_eq!(of_bytes(b"a\xffb"), "a\u{fffd}b");
         assert!(of_bytes(&[b'x'; 9000]).ends_with("… (of 9000 bytes)"));
     }

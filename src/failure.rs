@@ -171,23 +171,14 @@ fn captures<'l>(pattern: &str, line: &'l str) -> Option<Option<&'l str>> {
     let mut rest = line;
     let mut pattern = pattern;
     loop {
-        let wild = pattern
-            .find('*')
-            .into_iter()
-            .chain(pattern.find("{}"))
-            .min();
-        let Some(wild) = wild else {
+        let Some(wild) = wildcard(pattern) else {
             return (rest == pattern).then_some(object);
         };
         rest = rest.strip_prefix(&pattern[..wild])?;
         let named = pattern[wild..].starts_with("{}");
         pattern = &pattern[wild + if named { 2 } else { 1 }..];
         // The text ends where what follows in the pattern first occurs; at its end, where the line ends.
-        let next = pattern
-            .find('*')
-            .into_iter()
-            .chain(pattern.find("{}"))
-            .min();
+        let next = wildcard(pattern);
         let follows = &pattern[..next.unwrap_or(pattern.len())];
         let end = if follows.is_empty() {
             rest.len()
@@ -204,6 +195,12 @@ fn captures<'l>(pattern: &str, line: &'l str) -> Option<Option<&'l str>> {
         }
         rest = &rest[end..];
     }
+}
+
+/// Where the pattern's first wildcard stands.
+fn wildcard(pattern: &str) -> Option<usize> {
+    let places = pattern.find('*').into_iter().chain(pattern.find("{}"));
+    places.min()
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// No second try, whatever the failure.
+    /// No second try of the same input, whatever the failure. (Where chains of ours were removed meanwhile, the commit
+    /// that puts them back is another input.)
     pub fn never() -> Self {
         Self::default().with_tries(1).with_ambiguous_tries(1)
     }

@@ -34,6 +34,7 @@ pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 
 use std::collections::BTreeSet;
 
+use crate::batch::check_owned;
 use crate::chain::rules_for;
 use crate::error::{ChainNameError, Error};
 use crate::fingerprint::Fingerprints;
@@ -151,10 +152,7 @@ impl<E: Executor> IptablesUpdater<E> {
     {
         let chain = chain.try_into().map_err(ChainNameError::from)?;
         let prefixes = self.index.prefixes();
-        if !prefixes.own(chain.as_str()) {
-            let prefixes = prefixes.to_string();
-            return Err(Error::NotOwned { chain, prefixes });
-        }
+        check_owned(&chain, prefixes)?;
         if self.index.is_required(chain.as_str()) {
             return Err(Error::OverrideTooLate { chain });
         }

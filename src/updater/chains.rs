@@ -222,9 +222,13 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(if gone { Existed::Yes } else { Existed::No })
     }
 
-    /// Makes the ensured chains that aren't there.
-    pub(super) fn ensure_chains_again(&mut self) -> Result<(), Error> {
-        let ensured: Vec<_> = self.index.ensured_chains().cloned().collect();
+    /// Makes those of the ensured chains that `may_be_gone` isn't sure of.
+    pub(super) fn ensure_chains_again(
+        &mut self,
+        may_be_gone: impl Fn(&ChainName) -> bool,
+    ) -> Result<(), Error> {
+        let ensured = self.index.ensured_chains();
+        let ensured: Vec<_> = ensured.filter(|name| may_be_gone(name)).cloned().collect();
         for name in ensured {
             self.create(&HookChain::User(name))?;
         }

@@ -4,6 +4,7 @@ use indexmap::IndexSet;
 use log::{info, warn};
 
 use super::hooks::Wanted;
+use super::printed::Printed;
 use super::verify::{HookDrift, HookProblem};
 use super::{Existed, IptablesUpdater};
 use crate::error::{ChainNameError, Error, FailureClass};
@@ -228,7 +229,7 @@ impl<E: Executor> IptablesUpdater<E> {
                 }
             }
         }
-        for rule in &group.rules.clone() {
+        for rule in &group.rules {
             self.check_twin(&group.chain, rule)?;
         }
         match last {
@@ -290,7 +291,7 @@ impl<E: Executor> IptablesUpdater<E> {
 pub(super) fn look_at_groups(
     saved: &SavedTable<'_>,
     groups: &[Group],
-    printed: &super::printed::Printed,
+    printed: &Printed,
     policy: HookPolicy,
 ) -> Vec<HookDrift> {
     let mut drift = Vec::new();
@@ -310,11 +311,7 @@ pub(super) fn look_at_groups(
     drift
 }
 
-fn arrangement_in(
-    saved: &SavedTable<'_>,
-    group: &Group,
-    printed: &super::printed::Printed,
-) -> Arrangement {
+fn arrangement_in(saved: &SavedTable<'_>, group: &Group, printed: &Printed) -> Arrangement {
     let rules = saved.chain(group.chain.as_str()).map(|chain| {
         let texts = chain.rules().map(crate::SavedRule::text);
         texts.collect::<Vec<_>>()

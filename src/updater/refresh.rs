@@ -51,7 +51,7 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         if !chains.is_empty() || !self.doubtful.is_empty() {
             // First, for the chains that are written again may jump to them.
-            self.ensure_chains_again()?;
+            self.ensure_chains_again(|name| drift.missing.contains(name))?;
             self.commit_with_missing(&[], chains)?;
         }
         for hook in &drift.hooks {
@@ -93,7 +93,7 @@ impl<E: Executor> IptablesUpdater<E> {
             .unprogrammed()
             .filter(|chain| self.index.state(chain.as_str()) == ChainState::Stub);
         let everything: BTreeSet<_> = programmed.chain(stubs).cloned().collect();
-        self.ensure_chains_again()?;
+        self.ensure_chains_again(|_| true)?;
         let changes = self.commit_with_missing(&[], everything)?.changes;
         self.restore_canary()?;
         let hooks = self.reapply_hooks(&self.hooks.chains(), &HashMap::new());

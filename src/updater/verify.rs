@@ -22,7 +22,7 @@ pub struct Drift {
     pub missing_stubs: Vec<ChainName>,
     /// Programmed chains and stubs that hold something else than was written, by name.
     pub changed: Vec<ChangedChain>,
-    /// Hook rules that aren't as they were ensured, in the order in which they were.
+    /// Hook rules that aren't as they were ensured, by chain, and in each in the order in which they were.
     pub hooks: Vec<HookDrift>,
     /// Hook rules that had to be moved again and again. They count as no drift by themselves.
     pub fights: Vec<Fight>,

@@ -85,6 +85,22 @@ pub(super) fn parameter(text: impl Into<String>) -> Stop {
     Stop::Parameter(text.into())
 }
 
+/// What holds for the name of a new chain, however it is made.
+pub(super) fn check_length_and_lead(name: &str) -> Result<(), Stop> {
+    if name.len() > MAX_NAME {
+        return Err(parameter(format!(
+            "chain name `{name}' too long (must be under {} chars)",
+            MAX_NAME + 1
+        )));
+    }
+    match name.chars().next().filter(|c| matches!(c, '-' | '!')) {
+        Some(lead) => Err(parameter(format!(
+            "chain name not allowed to start with `{lead}'"
+        ))),
+        None => Ok(()),
+    }
+}
+
 struct Parser<'a> {
     context: Context<'a>,
     words: Words,

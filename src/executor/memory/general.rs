@@ -189,7 +189,7 @@ fn dotted(text: &str) -> Option<u32> {
     Some(address)
 }
 
-/// Checks an interface's name. The second part is a warning on standard error.
+/// Checks an interface's name.
 pub(super) fn interface(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("Empty interface is likely to be undesired".to_owned());

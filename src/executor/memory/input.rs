@@ -6,7 +6,7 @@ use super::command::{self, Context, parameter};
 use super::dialect::{Dialect, Stop};
 use super::kernel::Kernel;
 use super::{legacy, nft};
-use crate::{Outcome, Table, words};
+use crate::{Outcome, Table, excerpt, words};
 
 /// The most bytes that iptables reads as one line; the rest is taken for the next one.
 const LINE: usize = 10_239;
@@ -152,12 +152,8 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let mut end = rest.len().min(LINE);
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (piece, after) = rest.split_at(end);
-        rest = after;
+        let piece = excerpt::beginning(rest, LINE);
+        rest = &rest[piece.len()..];
         Some(piece)
     })
 }

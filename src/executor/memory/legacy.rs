@@ -7,9 +7,8 @@ use super::command::{Action, Command, MAX_NAME, VERDICTS, parameter};
 use super::dialect::{Dialect, Stop};
 use super::input::no_policy;
 use super::kernel::Chains;
-use super::quote;
 use super::rule::{Rule, Target};
-use crate::{KernelChain, Table};
+use crate::{KernelChain, Table, excerpt};
 
 /// The most bytes of a name that `-E` gives, and how many of them the kernel keeps: more than a chain
 /// may have that is declared.
@@ -224,7 +223,8 @@ impl Block {
             && !VERDICTS.contains(&to)
             && to.len() <= MAX_NEW_NAME.0;
         if fits {
-            self.chains.rename(from, quote::cut(to, MAX_NEW_NAME.1));
+            self.chains
+                .rename(from, excerpt::beginning(to, MAX_NEW_NAME.1));
         }
         fits
     }

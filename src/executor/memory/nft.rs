@@ -1,7 +1,7 @@
 //! nf_tables: a block's commands are collected, turned into one batch of messages against a cache of
 //! the table, and the kernel takes all messages or none.
 
-use super::command::{Action, Command, MAX_NAME, VERDICTS, parameter};
+use super::command::{Action, Command, VERDICTS, check_length_and_lead, parameter};
 use super::dialect::{Dialect, Stop};
 use super::input::no_policy;
 use super::kernel::Chains;
@@ -50,17 +50,7 @@ impl Block {
         table: Table,
         dialect: Dialect,
     ) -> Result<(), Stop> {
-        if name.len() > MAX_NAME {
-            return Err(parameter(format!(
-                "chain name `{name}' too long (must be under {} chars)",
-                MAX_NAME + 1
-            )));
-        }
-        if let Some(lead) = name.chars().next().filter(|c| matches!(c, '-' | '!')) {
-            return Err(parameter(format!(
-                "chain name not allowed to start with `{lead}'"
-            )));
-        }
+        check_length_and_lead(name)?;
         if VERDICTS.contains(&name) {
             return Err(parameter("chain name may not clash with target name"));
         }

@@ -18,15 +18,6 @@ pub(super) fn text(text: &str) -> String {
     quoted
 }
 
-/// The beginning of the text that fits in this many bytes, whole characters only.
-pub(super) fn cut(text: &str, max: usize) -> &str {
-    let end = (0..=max.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    &text[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,7 +36,5 @@ mod tests {
         ] {
             assert_eq!(text(given), saved);
         }
-        assert_eq!(cut("aä", 2), "a");
-        assert_eq!(cut("abc", 9), "abc");
     }
 }

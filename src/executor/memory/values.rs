@@ -3,6 +3,7 @@
 use super::dialect::Dialect;
 use super::general::number;
 use super::{names, nat, quote};
+use crate::excerpt;
 
 /// What kind of value an option has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +132,7 @@ pub(super) fn normal(
                 "Argument must have a minimum length of {min} characters\n"
             ));
         }
-        Kind::Text(_, max) => quote::text(quote::cut(text, max)),
+        Kind::Text(_, max) => quote::text(excerpt::beginning(text, max)),
         Kind::Port => {
             let (low, high) = range(text)?;
             if low > high {

@@ -1,6 +1,6 @@
 //! The commands themselves, and the checks of a line as a whole.
 
-use super::{Action, Command, MAX_NAME, Parser, VERDICTS, parameter};
+use super::{Action, Command, MAX_NAME, Parser, VERDICTS, check_length_and_lead, parameter};
 use crate::executor::memory::dialect::Stop;
 use crate::executor::memory::general::{self, number};
 use crate::executor::memory::loaded::Loaded;
@@ -253,17 +253,7 @@ impl Parser<'_> {
 
     /// `-N` refuses more names than a declaration does.
     fn check_new_name(&self, name: &str) -> Result<(), Stop> {
-        if name.len() > MAX_NAME {
-            return Err(parameter(format!(
-                "chain name `{name}' too long (must be under {} chars)",
-                MAX_NAME + 1
-            )));
-        }
-        if let Some(lead) = name.chars().next().filter(|c| matches!(c, '-' | '!')) {
-            return Err(parameter(format!(
-                "chain name not allowed to start with `{lead}'"
-            )));
-        }
+        check_length_and_lead(name)?;
         if VERDICTS.contains(&name) || self.target_named(name).is_some() {
             return Err(parameter("chain name may not clash with target name"));
         }
