@@ -2,7 +2,9 @@
 
 mod circle;
 mod request;
+mod restore;
 mod value;
 
-pub use request::{Error, ExecutorError, FailureClass, RestoreError, SaveError};
+pub use request::{Error, ExecutorError, FailureClass, SaveError};
+pub use restore::RestoreError;
 pub use value::{BadRule, ChainError, ChainNameError, PrefixError, RuleError};

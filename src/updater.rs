@@ -4,6 +4,7 @@ mod apply;
 mod builder;
 mod canary;
 mod chains;
+mod circle;
 mod cleanup;
 mod commit;
 mod deletion;

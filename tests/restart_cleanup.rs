@@ -144,6 +144,52 @@ fn a_refresh_puts_a_stub_where_a_leftover_chain_has_vanished() {
 }
 
 #[test]
+fn a_circle_that_a_leftover_chain_closes_is_named_and_can_be_resolved() {
+    each_bed(
+        "a_circle_that_a_leftover_chain_closes_is_named_and_can_be_resolved",
+        |bed: Bed| {
+            let left =
+                "-A web-a -j web-b\n-A web-b -j web-c\n-A web-c -j RETURN\n-A INPUT -j web-a";
+            let left = format!(":web-a - [0:0]\n:web-b - [0:0]\n:web-c - [0:0]\n{left}");
+            let new = || chain("web-c", &["-p tcp -j web-b", "-j RETURN"]);
+            for resolve in [false, true] {
+                bed.other(&left);
+                let mut updater = bed.open();
+                let before = bed.save();
+                let error = updater.rewrite_chains([new()]).unwrap_err();
+                let text = error.to_string();
+                for part in [
+                    "circle: web-c -> web-b -> web-c",
+                    "web-b with contents of a previous run",
+                    "in the same call",
+                    "cleanup",
+                ] {
+                    assert!(text.contains(part), "{text}");
+                }
+                let Error::Restore(error) = error else {
+                    panic!("{error}");
+                };
+                assert_eq!(error.circle, ["web-c", "web-b"]);
+                assert_eq!(error.leftover, ["web-b"]);
+                assert_eq!(bed.rules("web-c").unwrap(), ["-j RETURN"]);
+                assert_eq!(bed.rules("web-b").unwrap(), ["-j web-c"]);
+                assert_eq!(bed.save().lines().count(), before.lines().count());
+                // What the error advises helps.
+                if resolve {
+                    updater.cleanup().unwrap();
+                    updater.rewrite_chains([new()]).unwrap();
+                    assert_eq!(bed.rules("web-b").unwrap(), stub("web-b"));
+                } else {
+                    let with = chain("web-b", &["-j ACCEPT"]);
+                    updater.rewrite_chains([new(), with]).unwrap();
+                }
+                bed.other("-F\n-X");
+            }
+        },
+    );
+}
+
+#[test]
 fn a_cleanup_with_nothing_to_do_is_one_reading() {
     each_bed("a_cleanup_with_nothing_to_do_is_one_reading", |bed: Bed| {
         bed.other(":other - [0:0]\n-A other -j DROP");

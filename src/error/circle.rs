@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use crate::ChainName;
-
 /// How many chains are shown of each end of a circle that is longer than twice that.
 const END: usize = 10;
 
 /// Shown as `a -> b -> a`.
-pub(super) struct Circle<'a>(pub(super) &'a [ChainName]);
+pub(super) struct Circle<'a, T>(pub(super) &'a [T]);
 
-impl fmt::Display for Circle<'_> {
+impl<T: fmt::Display> fmt::Display for Circle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.0.first() else {
             return Ok(());

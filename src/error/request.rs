@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::circle::Circle;
-use super::{BadRule, ChainError, ChainNameError, PrefixError};
+use super::{BadRule, ChainError, ChainNameError, PrefixError, RestoreError};
 use crate::outcome::Exit;
-use crate::{Backend, ChainName, HookChain, IpVersion, Rule, Table};
+use crate::{ChainName, HookChain, IpVersion, Rule, Table};
 
 /// Why an operation of [`IptablesUpdater`](crate::IptablesUpdater) failed.
 ///
@@ -254,74 +254,6 @@ impl FailureClass {
 impl fmt::Display for FailureClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.meaning())
-    }
-}
-
-/// iptables-restore failed: what it was given, what it said, what that means.
-///
-/// The input is one block, so nothing of it was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RestoreError {
-    /// What kind of failure it is.
-    pub class: FailureClass,
-    /// The table.
-    pub table: Table,
-    /// The IP version.
-    pub version: IpVersion,
-    /// The back end.
-    pub backend: Backend,
-    /// The line of the input that iptables named, from 1. nf_tables names the `COMMIT` line where a jump
-    /// target is missing, legacy where the kernel refuses the whole.
-    pub line: Option<usize>,
-    /// That line, cut short where it is long.
-    pub text: Option<String>,
-    /// The chain to which that line belongs.
-    pub chain: Option<String>,
-    /// The request of the batch to which that line belongs, from 0.
-    pub request: Option<usize>,
-    /// Whether every rule from that line on was refused with it (`nf_tables`): then the kernel refused the
-    /// table that they make together, and the line may not be the one to blame.
-    pub cascade: bool,
-    /// The chain, target or set that the message names.
-    pub object: Option<String>,
-    /// How the process ended.
-    pub exit: Exit,
-    /// What it printed on standard error, cut short where it is long.
-    pub stderr: String,
-    /// How often it was tried.
-    pub tries: u32,
-}
-
-impl std::error::Error for RestoreError {}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "iptables-restore failed on table {} ({}, {}): {}",
-            self.table, self.version, self.backend, self.class
-        )?;
-        if let Some(object) = &self.object {
-            write!(f, ": {object:?}")?;
-        }
-        if let Some(line) = self.line {
-            write!(f, "; at line {line}")?;
-            if let Some(text) = &self.text {
-                write!(f, " ({text:?})")?;
-            }
-        }
-        if let Some(chain) = &self.chain {
-            write!(f, " of chain {chain}")?;
-        }
-        if self.tries > 1 {
-            write!(f, "; tried {} times", self.tries)?;
-        }
-        write!(f, "; {}", self.exit)?;
-        if !self.stderr.is_empty() {
-            write!(f, ", it said {:?}", self.stderr.trim_end())?;
-        }
-        write!(f, ". What to do: {}", self.class.advice())
     }
 }
 

@@ -73,7 +73,12 @@ impl<E: Executor> IptablesUpdater<E> {
                     let touched = rewrites.chain(stubs).chain(deletions);
                     self.doubtful.extend(touched.cloned());
                 }
-                return Err(error);
+                if requests.len() > 1 {
+                    // Whoever halves the batch will come to the request that is at fault.
+                    return Err(error);
+                }
+                let delta = self.work_out(requests, &BTreeSet::new()).delta;
+                return Err(self.explain_circle(error, &delta));
             }
         };
         self.doubtful.clear();

@@ -197,6 +197,8 @@ impl<E: Executor> Runner<E> {
             request: origin.and_then(|origin| origin.request),
             cascade: failure.cascade,
             object: failure.object,
+            circle: Vec::new(),
+            leftover: Vec::new(),
             exit: outcome.exit,
             stderr: excerpt::of_bytes(&outcome.stderr),
             tries,

@@ -436,8 +436,11 @@ impl Model {
 
 /// Whether that is how a circle through chains which the transaction doesn't know looks.
 fn is_circle(error: &Error) -> bool {
-    matches!(
-        error.class(),
-        Some(FailureClass::TooManyLinks | FailureClass::Ambiguous)
-    )
+    let Error::Restore(error) = error else {
+        return false;
+    };
+    match error.class {
+        FailureClass::TooManyLinks => !error.circle.is_empty(),
+        class => class == FailureClass::Ambiguous,
+    }
 }
