@@ -53,7 +53,7 @@ impl Failure {
             return None;
         }
         let stderr = String::from_utf8_lossy(&outcome.stderr);
-        let lines: Vec<&str> = stderr.lines().map(without_program).collect();
+        let lines = telling_lines(&stderr);
         let named = lines.iter().find_map(|line| line_named(line));
         let killed = !matches!(outcome.exit, Exit::Code(_));
         let hit = ROWS.iter().find_map(|row| {
@@ -79,9 +79,24 @@ impl Failure {
             class,
             line,
             object,
-            cascade: line.is_some_and(|line| cascade(&lines, line, input)),
+            cascade: line.is_some_and(|line| cascade(&stderr, line, input)),
         })
     }
+}
+
+/// How many lines at the beginning and at the end of standard error are compared with the table.
+const TELLING: usize = 500;
+
+/// The lines that may tell what went wrong, without the program's name. Where there are very many, those in the
+/// middle repeat what is said before: a warning for each rule, or a refusal of each.
+fn telling_lines(stderr: &str) -> Vec<&str> {
+    let lines = || stderr.lines().map(without_program);
+    if lines().nth(2 * TELLING).is_none() {
+        return lines().collect();
+    }
+    let mut last: Vec<_> = lines().rev().take(TELLING).collect();
+    last.reverse();
+    lines().take(TELLING).chain(last).collect()
 }
 
 /// What a failure without a reason means at that line: so legacy reports most of them, and hides every
@@ -150,9 +165,10 @@ fn line_named(line: &str) -> Option<usize> {
 }
 
 /// Whether all rules from this line on were refused.
-fn cascade(stderr: &[&str], first: usize, input: &str) -> bool {
+fn cascade(stderr: &str, first: usize, input: &str) -> bool {
     let refused = stderr
-        .iter()
+        .lines()
+        .map(without_program)
         .filter(|line| captures("line *: RULE_* failed (*", line).is_some());
     let refused = refused.count();
     let lines = input.lines().skip(first - 1);

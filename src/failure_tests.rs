@@ -321,3 +321,28 @@ proptest! {
         let _ = Failure::of_restore(&Outcome::failure(1, stderr), "*filter\nCOMMIT\n");
     }
 }
+
+/// A program that prints without end must not cost its caller minutes, and what tells stands at either end.
+#[test]
+fn of_very_many_lines_the_first_and_the_last_tell() {
+    let flood = "y\n".repeat(4 << 20);
+    let warning =
+        "Warning: Extension x revision 0 not supported, missing kernel module?\n".repeat(5_000);
+    let locked = "Another app is currently holding the xtables lock. Stopped waiting after 1s.\n";
+    let start = std::time::Instant::now();
+    for (stderr, class) in [
+        (flood.clone(), FailureClass::Refused),
+        (format!("{locked}{flood}"), FailureClass::LockHeld),
+        (format!("{flood}{locked}"), FailureClass::LockHeld),
+        (
+            format!("{warning}iptables-restore: line 9 failed: Chain already exists.\n"),
+            FailureClass::ChainExists,
+        ),
+        (warning, FailureClass::NoKernelSupport),
+    ] {
+        let failure = Failure::of_restore(&Outcome::failure(1, stderr), "").unwrap();
+        assert_eq!(failure.class, class);
+    }
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(10), "{took:?}");
+}

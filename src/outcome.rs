@@ -12,6 +12,8 @@ pub enum Exit {
     Signal(i32),
     /// It didn't end within the executor's time limit and was killed.
     TimedOut,
+    /// It printed more on standard output than the executor keeps, and was killed.
+    Flooded,
 }
 
 impl Exit {
@@ -27,6 +29,7 @@ impl fmt::Display for Exit {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut => f.write_str("killed at the time limit"),
+            Self::Flooded => f.write_str("killed because it printed more than is kept"),
         }
     }
 }

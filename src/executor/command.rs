@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use log::{debug, trace};
 
 use super::binaries::{self, Binaries};
+use super::process::{self, Limits};
 use super::version::ToolVersion;
-use super::{Executor, lock, process};
+use super::{Executor, lock};
 use crate::error::ExecutorError;
 use crate::{Backend, IpVersion, Outcome, Table, excerpt};
 
@@ -46,6 +47,9 @@ use crate::{Backend, IpVersion, Outcome, Table, excerpt};
 ///   `nf_tables` takes no lock and ignores it.
 /// - **Within a time limit**, after which the whole process group is killed: a program that hangs must not
 ///   stop its caller.
+/// - **Within a limit of what they print**, over which the group is killed as well ([`Exit::Flooded`](crate::Exit)):
+///   1 GiB for iptables-save ([`save_limit`](CommandExecutorBuilder::save_limit)), 1 MiB for iptables-restore,
+///   which prints next to nothing. Of standard error the first 16 MiB are kept.
 /// - **With separate pipes** for standard input, output and error, each served by a thread of its own: a warning
 ///   on standard error, merged, can cut a line of the output in two.
 /// - **In the caller's environment**, but with `LC_ALL=C`, and without `XTABLES_LOCKFILE`, which would silently
@@ -66,8 +70,15 @@ struct Settings {
     prefix: Vec<OsString>,
     lock_wait: Duration,
     time_limit: Duration,
+    save_limit: u64,
     environment: Vec<(OsString, OsString)>,
 }
+
+/// What iptables-save may print: five million rules of 200 bytes.
+const SAVE_LIMIT: u64 = 1 << 30;
+
+/// What iptables-restore, or an answer to `--version`, may print on standard output.
+const RESTORE_LIMIT: u64 = 1 << 20;
 
 impl CommandExecutor {
     /// The system's default iptables for that IP version, with default settings.
@@ -88,6 +99,7 @@ impl CommandExecutor {
                 prefix: Vec::new(),
                 lock_wait: Duration::from_secs(10),
                 time_limit: Duration::from_secs(60),
+                save_limit: SAVE_LIMIT,
                 environment: Vec::new(),
             },
         }
@@ -151,13 +163,17 @@ impl Executor for CommandExecutor {
             arguments.extend(["-w".into(), seconds.into()]);
         }
         let Some(path) = self.lock_path() else {
-            return self.settings.run(&self.binaries.restore, &arguments, input);
+            return self
+                .settings
+                .restore(&self.binaries.restore, &arguments, input);
         };
         let started = Instant::now();
         if self.version.restore_waits() {
             // The program waits by itself, in a fair queue; only that it did can be seen from here.
             let contended = lock::is_held(&path);
-            let outcome = self.settings.run(&self.binaries.restore, &arguments, input);
+            let outcome = self
+                .settings
+                .restore(&self.binaries.restore, &arguments, input);
             if contended {
                 self.lock_wait += started.elapsed();
             }
@@ -166,7 +182,9 @@ impl Executor for CommandExecutor {
         let lock = lock::take(&path, self.settings.lock_wait);
         self.lock_wait += started.elapsed();
         match lock {
-            Ok(_held) => self.settings.run(&self.binaries.restore, &arguments, input),
+            Ok(_held) => self
+                .settings
+                .restore(&self.binaries.restore, &arguments, input),
             Err(outcome) => Ok(outcome),
         }
     }
@@ -179,12 +197,12 @@ impl Executor for CommandExecutor {
 
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         let arguments = ["-t".into(), table.name().into()];
-        self.settings.run(&self.binaries.save, &arguments, "")
+        self.settings.save(&self.binaries.save, &arguments)
     }
 
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         let arguments = ["-c".into(), "-t".into(), table.name().into()];
-        self.settings.run(&self.binaries.save, &arguments, "")
+        self.settings.save(&self.binaries.save, &arguments)
     }
 }
 
@@ -195,11 +213,25 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl Settings {
+    fn restore(
+        &self,
+        program: &Path,
+        arguments: &[OsString],
+        input: &str,
+    ) -> Result<Outcome, ExecutorError> {
+        self.run(program, arguments, input, RESTORE_LIMIT)
+    }
+
+    fn save(&self, program: &Path, arguments: &[OsString]) -> Result<Outcome, ExecutorError> {
+        self.run(program, arguments, "", self.save_limit)
+    }
+
     fn run(
         &self,
         program: &Path,
         arguments: &[OsString],
         input: &str,
+        stdout: u64,
     ) -> Result<Outcome, ExecutorError> {
         let words = self.prefix.iter().map(OsString::as_os_str);
         let mut words = words
@@ -213,18 +245,21 @@ impl Settings {
             .env("LC_ALL", "C")
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         debug!("running {command:?}");
-        let outcome =
-            process::run(command, input, self.time_limit).map_err(|source| ExecutorError::Io {
-                program: first.into(),
-                source: Arc::new(source),
-            })?;
+        let limits = Limits {
+            time: self.time_limit,
+            stdout,
+        };
+        let outcome = process::run(command, input, limits).map_err(|source| ExecutorError::Io {
+            program: first.into(),
+            source: Arc::new(source),
+        })?;
         trace!("{outcome:?}");
         Ok(outcome)
     }
 
     /// Asks a program for its version.
     fn probe(&self, program: &Path) -> Result<(ToolVersion, Backend), ExecutorError> {
-        let outcome = self.run(program, &["--version".into()], "")?;
+        let outcome = self.restore(program, &["--version".into()], "")?;
         let answer = String::from_utf8_lossy(&outcome.stdout);
         let version = outcome
             .exit
@@ -284,6 +319,13 @@ impl CommandExecutorBuilder {
     /// [`lock_wait`](Self::lock_wait) is taken as beginning after it.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.settings.time_limit = limit;
+        self
+    }
+
+    /// How many bytes iptables-save may print before it is killed. The default is 1 GiB, which is enough for five
+    /// million rules of 200 bytes; a table is held in memory while it is read.
+    pub fn save_limit(mut self, bytes: u64) -> Self {
+        self.settings.save_limit = bytes;
         self
     }
 
