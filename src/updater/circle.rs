@@ -9,7 +9,7 @@ use log::warn;
 
 use super::IptablesUpdater;
 use crate::error::{Error, FailureClass};
-use crate::{ChainState, Delta, Executor, Exit, Rule};
+use crate::{Chain, ChainState, Delta, Executor, Exit, Rule};
 
 /// The targets of each chain's rules, built-in ones among them.
 type Jumps = BTreeMap<String, Vec<String>>;
@@ -26,14 +26,20 @@ impl<E: Executor> IptablesUpdater<E> {
         if error.class != FailureClass::TooManyLinks && !suspect {
             return Error::Restore(error);
         }
-        match self.runner.save(|saved| {
+        let index = &self.index;
+        let read = self.runner.save(|saved| {
             let mut jumps = Jumps::new();
             for (from, target) in saved.references() {
                 let targets = jumps.entry(from.to_owned()).or_default();
                 targets.push(target.to_owned());
             }
+            // What somebody else has removed is written again with the commit.
+            let programmed = index.programmed_chains();
+            let lost = programmed.filter(|chain| saved.chain(chain.name().as_str()).is_none());
+            lost.for_each(|chain| insert(chain, &mut jumps));
             jumps
-        }) {
+        });
+        match read {
             Ok(mut jumps) => {
                 write(delta, &mut jumps);
                 let written = delta.rewrites().iter().map(|r| r.chain.name().as_str());
@@ -65,10 +71,14 @@ fn write(delta: &Delta, jumps: &mut Jumps) {
         jumps.remove(chain.as_str());
     }
     for rewrite in delta.rewrites() {
-        let targets = rewrite.chain.rules().iter().filter_map(Rule::target);
-        let targets = targets.map(str::to_owned).collect();
-        jumps.insert(rewrite.chain.name().to_string(), targets);
+        insert(&rewrite.chain, jumps);
     }
+}
+
+fn insert(chain: &Chain, jumps: &mut Jumps) {
+    let targets = chain.rules().iter().filter_map(Rule::target);
+    let targets = targets.map(str::to_owned).collect();
+    jumps.insert(chain.name().to_string(), targets);
 }
 
 /// A circle that can be reached from one of the roots: each chain once, the last jumps to the first.

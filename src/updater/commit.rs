@@ -55,7 +55,7 @@ impl<E: Executor> IptablesUpdater<E> {
     ) -> Result<Committed, Error> {
         let missing: BTreeSet<_> = missing.into_iter().chain(self.doubtful.clone()).collect();
         self.runner.killed = false;
-        let Work { delta, refused } = match self.run_commit(requests, missing) {
+        let Work { delta, refused } = match self.run_commit(requests, missing.clone()) {
             Ok(work) => work,
             Err(error) => {
                 if self.runner.killed {
@@ -70,7 +70,7 @@ impl<E: Executor> IptablesUpdater<E> {
                     // Whoever halves the batch will come to the request that is at fault.
                     return Err(error);
                 }
-                let delta = self.work_out(requests, &BTreeSet::new()).delta;
+                let delta = self.work_out(requests, &missing).delta;
                 return Err(self.explain_circle(error, &delta));
             }
         };
