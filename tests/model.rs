@@ -226,9 +226,16 @@ impl Search {
 fn checked_step(world: &mut World, model: &Model, step: Step) -> (Option<Model>, bool) {
     let (operation, injection) = step;
     let before = world.plane();
+    // A commit that was killed before it did anything is in doubt for the updater, not for the model.
+    let settled = model.is_settled() && world.memory().ends_with("/ ");
     let outcome = world.run(operation, injection);
     let after = world.plane();
     assert_eq!(before.foreign(), after.foreign(), "others' chains");
+    if operation == Operation::Refresh && injection.is_none() && settled {
+        let journal = world.kernel.journal();
+        let restores = journal.iter().filter(|entry| entry.input().is_some());
+        assert_eq!(restores.count(), 0, "nothing has drifted");
+    }
     let interference = injection.map_or(Interference::None, Injection::interference);
     let new = match operation {
         Operation::Restart => {

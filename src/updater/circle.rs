@@ -9,7 +9,7 @@ use log::warn;
 
 use super::IptablesUpdater;
 use crate::error::{Error, FailureClass};
-use crate::{ChainState, Delta, Executor, Exit, Rule};
+use crate::{ChainName, ChainState, Delta, Executor, Exit, Rule};
 
 /// The targets of each chain's rules, built-in ones among them.
 type Jumps = BTreeMap<String, Vec<String>>;
@@ -26,14 +26,23 @@ impl<E: Executor> IptablesUpdater<E> {
         if error.class != FailureClass::TooManyLinks && !suspect {
             return Error::Restore(error);
         }
-        match self.runner.save(|saved| {
+        let index = &self.index;
+        let read = self.runner.save(|saved| {
             let mut jumps = Jumps::new();
             for (from, target) in saved.references() {
                 let targets = jumps.entry(from.to_owned()).or_default();
                 targets.push(target.to_owned());
             }
+            // What somebody else has removed is written again with the commit.
+            let programmed = index.programmed_contents();
+            for (name, contents) in
+                programmed.filter(|(name, _)| saved.chain(name.as_str()).is_none())
+            {
+                insert(name, contents.targets().flatten(), &mut jumps);
+            }
             jumps
-        }) {
+        });
+        match read {
             Ok(mut jumps) => {
                 write(delta, &mut jumps);
                 let written = delta.rewrites().iter().map(|r| r.chain.name().as_str());
@@ -66,9 +75,13 @@ fn write(delta: &Delta, jumps: &mut Jumps) {
     }
     for rewrite in delta.rewrites() {
         let targets = rewrite.chain.rules().iter().filter_map(Rule::target);
-        let targets = targets.map(str::to_owned).collect();
-        jumps.insert(rewrite.chain.name().to_string(), targets);
+        insert(rewrite.chain.name(), targets, jumps);
     }
+}
+
+fn insert<'r>(chain: &ChainName, targets: impl Iterator<Item = &'r str>, jumps: &mut Jumps) {
+    let targets = targets.map(str::to_owned).collect();
+    jumps.insert(chain.to_string(), targets);
 }
 
 /// A circle that can be reached from one of the roots: each chain once, the last jumps to the first.

@@ -62,7 +62,7 @@ impl<E: Executor> IptablesUpdater<E> {
             delta,
             refused,
             edits,
-        } = match self.run_commit(requests, missing) {
+        } = match self.run_commit(requests, missing.clone()) {
             Ok(work) => work,
             Err(error) => {
                 if self.runner.killed {
@@ -77,7 +77,7 @@ impl<E: Executor> IptablesUpdater<E> {
                     // Whoever halves the batch will come to the request that is at fault.
                     return Err(error);
                 }
-                let delta = self.work_out(requests, &BTreeSet::new()).delta;
+                let delta = self.work_out(requests, &missing).delta;
                 return Err(self.explain_circle(error, &delta));
             }
         };
