@@ -53,6 +53,12 @@ pub trait Executor {
     fn lock_wait(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Whether this iptables may take one rule for another where it looks for one by its text (`-C`, `-D`). Hook rules
+    /// are handled with more care then, and at a higher price: what can't be told apart is refused.
+    fn confuses_rules(&self) -> bool {
+        false
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for &mut E {
@@ -79,6 +85,10 @@ impl<E: Executor + ?Sized> Executor for &mut E {
     fn lock_wait(&self) -> Duration {
         (**self).lock_wait()
     }
+
+    fn confuses_rules(&self) -> bool {
+        (**self).confuses_rules()
+    }
 }
 
 impl<E: Executor + ?Sized> Executor for Box<E> {
@@ -104,5 +114,9 @@ impl<E: Executor + ?Sized> Executor for Box<E> {
 
     fn lock_wait(&self) -> Duration {
         (**self).lock_wait()
+    }
+
+    fn confuses_rules(&self) -> bool {
+        (**self).confuses_rules()
     }
 }

@@ -7,6 +7,7 @@ mod chains;
 mod circle;
 mod cleanup;
 mod commit;
+mod confusion;
 mod deletion;
 mod edits;
 mod ensure_rule;

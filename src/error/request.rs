@@ -87,6 +87,18 @@ pub enum Error {
         /// The rule.
         rule: Rule,
     },
+    /// This version of iptables may delete another rule in place of the one that is meant.
+    #[error(
+        "in chain {chain} this iptables can't tell {rule:?} from {other:?}, and might delete that: nothing was done. It is a fault of ip6tables (legacy) 1.8.9; update it, or use nf_tables"
+    )]
+    CantTellApart {
+        /// The chain.
+        chain: HookChain,
+        /// The rule to be moved or removed.
+        rule: Rule,
+        /// The rule that it may be taken for.
+        other: Rule,
+    },
     /// No name is free for a chain of the updater's own.
     #[error(
         "no name is free for a chain of the updater's own: those that begin with one of {prefixes} and go on with ~ are in use, or too long"

@@ -147,6 +147,11 @@ impl fmt::Display for CommandExecutor {
 }
 
 impl Executor for CommandExecutor {
+    fn confuses_rules(&self) -> bool {
+        let legacy = self.backend == Backend::Legacy && self.ip_version == IpVersion::V6;
+        legacy && self.version.confuses_rules_of_ipv6()
+    }
+
     fn ip_version(&self) -> IpVersion {
         self.ip_version
     }

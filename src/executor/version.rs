@@ -28,6 +28,12 @@ impl ToolVersion {
         self >= Self::new(1, 6, 2)
     }
 
+    /// Whether ip6tables (legacy) of that version compares what two rules match with a mask of the wrong length: only in
+    /// 1.8.9.
+    pub(super) fn confuses_rules_of_ipv6(self) -> bool {
+        self == Self::new(1, 8, 9)
+    }
+
     /// Reads the answer to `--version`: `iptables-restore v1.8.9 (nf_tables)`. Before 1.8 there was one back
     /// end, which isn't named.
     pub(super) fn parse(answer: &str) -> Option<(Self, Backend)> {

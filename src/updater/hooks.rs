@@ -245,6 +245,9 @@ impl<E: Executor> IptablesUpdater<E> {
         hooks: &[((HookChain, Rule), Wanted)],
         instances: &HashMap<(HookChain, Rule), usize>,
     ) -> bool {
+        if self.runner.executor.confuses_rules() {
+            return false;
+        }
         let mut builder = Builder::new(self.runner.table);
         for (hook, wanted) in hooks {
             let (chain, rule) = hook;
@@ -278,6 +281,12 @@ impl<E: Executor> IptablesUpdater<E> {
             return self.put_if_absent(position, chain, rule);
         }
         self.check_twin(chain, rule)?;
+        if self.runner.executor.confuses_rules() {
+            self.check_confusion(chain, rule, &[])?;
+            if !self.stands(chain, rule)? {
+                return self.put_alone(chain, rule, wanted.command());
+            }
+        }
         match self.replace_all(chain, rule, wanted.command()) {
             Ok(existed) => Ok(existed),
             Err(refusal) if self.repair_target(&refusal, rule)? => {
@@ -285,6 +294,21 @@ impl<E: Executor> IptablesUpdater<E> {
             }
             Err(refusal) => Err(refusal.into()),
         }
+    }
+
+    /// Puts a rule that isn't there.
+    fn put_alone(
+        &mut self,
+        chain: &HookChain,
+        rule: &Rule,
+        put: Option<Command>,
+    ) -> Result<Existed, Error> {
+        let position = match put {
+            None => return Ok(Existed::No),
+            Some(Command::Append) => Position::Append,
+            Some(_) => Position::Prepend,
+        };
+        self.put_if_absent(position, chain, rule)
     }
 
     /// Puts back the chain of ours to which a rule jumps, if it was refused because somebody has removed that;

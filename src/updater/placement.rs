@@ -203,6 +203,9 @@ impl<E: Executor> IptablesUpdater<E> {
                     Existed::No
                 });
             }
+            for rule in &group.rules {
+                self.check_confusion(&group.chain, rule, &group.rules)?;
+            }
             let commands = moves(group, &arrangement);
             let mut builder = Builder::new(self.runner.table);
             for (command, argument) in commands {

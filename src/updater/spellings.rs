@@ -20,6 +20,9 @@ impl<E: Executor> IptablesUpdater<E> {
             *of == chain && *other != rule && other.target() == rule.target()
         });
         let others: Vec<Rule> = others.map(|(_, other, _)| other.clone()).collect();
+        if self.runner.executor.confuses_rules() {
+            return self.printed_alike(rule, others);
+        }
         if others.is_empty() || !self.is_one_of(rule, &others)? {
             return Ok(Vec::new());
         }
@@ -32,8 +35,22 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(same)
     }
 
+    /// Those of the others that are printed as the rule.
+    fn printed_alike(&mut self, rule: &Rule, mut others: Vec<Rule>) -> Result<Vec<Rule>, Error> {
+        for one in others.iter().chain([rule]) {
+            match self.learn_printed(std::slice::from_ref(one)) {
+                // What it names doesn't exist.
+                Err(error) if error.class().is_some_and(FailureClass::is_absence) => {}
+                learned => learned?,
+            }
+        }
+        let printed = self.printed.of(rule);
+        others.retain(|other| printed.is_some() && self.printed.of(other) == printed);
+        Ok(others)
+    }
+
     /// Whether iptables finds the rule among the others, in a chain that is there just for that question.
-    fn is_one_of(&mut self, rule: &Rule, others: &[Rule]) -> Result<bool, Error> {
+    pub(super) fn is_one_of(&mut self, rule: &Rule, others: &[Rule]) -> Result<bool, Error> {
         let Ok(spare) = self.spare_chain("spelling") else {
             return Ok(false);
         };
