@@ -18,11 +18,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Kernel, each_kernel};
+use iptables_updater::Table;
 use policy::{OTHERWISE, Policy};
 use traffic::{Counts, Host};
 
 /// Lets the peer flood the host while the body runs; what became of the packets.
-fn under_fire<T>(kernel: Kernel, body: impl FnOnce(&Sender<()>) -> T) -> (T, Counts) {
+fn under_fire<T>(kernel: Kernel, body: impl FnOnce(&Sender<()>, &Counts) -> T) -> (T, Counts) {
     let counts = Counts::default();
     let (enough, served) = (AtomicBool::new(false), AtomicBool::new(false));
     let (begin, start) = mpsc::channel();
@@ -40,7 +41,7 @@ fn under_fire<T>(kernel: Kernel, body: impl FnOnce(&Sender<()>) -> T) -> (T, Cou
         let host = Host::listen(address);
         thread::scope(|scope| {
             host.serve(scope, &counts, &served);
-            let value = body(&begin);
+            let value = body(&begin, &counts);
             enough.store(true, Relaxed);
             ended.recv().expect("the peer ends");
             served.store(true, Relaxed);
@@ -48,6 +49,20 @@ fn under_fire<T>(kernel: Kernel, body: impl FnOnce(&Sender<()>) -> T) -> (T, Cou
         })
     });
     (value, counts)
+}
+
+/// Shows the table as soon as a packet has gone wrong, for whoever has to find out why.
+fn watch(kernel: Kernel, counts: &Counts, over: &AtomicBool) {
+    let mut seen = 0;
+    while !over.load(Relaxed) {
+        let now = counts.leaked() + counts.dropped();
+        if now > seen {
+            seen = now;
+            let snmp = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+            eprintln!("{counts:#?}\n{}\n{snmp}", kernel.save(Table::Filter));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn seconds() -> Duration {
@@ -61,14 +76,23 @@ fn nothing_forbidden_gets_in_and_nothing_allowed_is_lost() {
     each_kernel(
         "nothing_forbidden_gets_in_and_nothing_allowed_is_lost",
         |kernel| {
-            let (acts, counts) = under_fire(kernel, |begin| {
+            let (acts, counts) = under_fire(kernel, |begin, counts| {
                 kernel.must_restore(OTHERWISE);
                 let mut policy = Policy::new(kernel);
                 begin.send(()).expect("the peer waits for it");
-                let start = Instant::now();
-                while start.elapsed() < seconds() {
-                    policy.act();
-                }
+                let over = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    scope.spawn(|| watch(kernel, counts, &over));
+                    let start = Instant::now();
+                    while start.elapsed() < seconds() {
+                        let before = counts.leaked() + counts.dropped();
+                        let act = policy.act();
+                        if counts.leaked() + counts.dropped() > before {
+                            eprintln!("{:?}: something went wrong during: {act}", start.elapsed());
+                        }
+                    }
+                    over.store(true, Relaxed);
+                });
                 policy.acts
             });
             eprintln!("{kernel:?}: {acts:?}\n{counts:#?}");
@@ -94,7 +118,7 @@ fn a_loop_that_flushes_and_appends_leaks_and_drops() {
     each_kernel(
         "a_loop_that_flushes_and_appends_leaks_and_drops",
         |kernel| {
-            let ((), counts) = under_fire(kernel, |begin| {
+            let ((), counts) = under_fire(kernel, |begin, _| {
                 kernel.must_restore(OTHERWISE);
                 kernel.must_restore("*filter\n:web-input - [0:0]\n-I INPUT -j web-input\nCOMMIT\n");
                 let append = |rules: &[&str]| {

@@ -80,10 +80,10 @@ impl Policy {
         hooked.expect("hooked");
     }
 
-    /// Does one thing, chosen by chance.
-    pub fn act(&mut self) {
+    /// Does one thing, chosen by chance; what that was.
+    pub fn act(&mut self) -> &'static str {
         type Act = fn(&mut Policy);
-        let acts: [(&str, Act); 8] = [
+        let acts: [(&'static str, Act); 8] = [
             ("rewrite", |policy| policy.rewrite(0)),
             ("rewrite a part", Self::rewrite_part),
             ("stub", Self::stub),
@@ -104,6 +104,7 @@ impl Policy {
         let (name, act) = acts[place.expect("one of them")];
         act(self);
         *self.acts.entry(name).or_default() += 1;
+        name
     }
 
     /// All chains of a new form: the decisions nested somewhere below `web-input`, behind so many chains more, each of which
