@@ -7,13 +7,14 @@
 //!  ensure_rule_…  ─┘   chains are needless              (one atomic block)  is it worth a retry?
 //! ```
 //!
-//! ```no_run
-//! use iptables_updater::{Chain, CommandExecutor, IpVersion, IptablesUpdater, Table};
+//! ```
+//! use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
 //!
-//! # fn main() -> Result<(), iptables_updater::Error> {
+//! // On a host: CommandExecutor::new(IpVersion::V4)?
+//! let executor = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
 //! let mut filter = IptablesUpdater::builder(Table::Filter)
 //!     .chain_prefix("web-") // every chain of that name is ours, and no other
-//!     .open(CommandExecutor::new(IpVersion::V4)?)?;
+//!     .open(executor)?;
 //!
 //! filter.rewrite_chains([
 //!     Chain::new("web-input", ["-p tcp --dport 443 -j web-tls", "-j RETURN"])?,
@@ -21,9 +22,11 @@
 //! ])?;
 //! filter.ensure_rule_inserted("INPUT", "-j web-input")?;
 //! filter.cleanup()?; // whatever a previous run left is gone
-//! # Ok(())
-//! # }
+//! # Ok::<(), iptables_updater::Error>(())
 //! ```
+//!
+//! The [`guide`] explains the rest, a page a subject: ownership, stubs, restarts, errors, batches and threads, living
+//! with other programs, testing, performance, and how to come from another library.
 //!
 //! # Where things are
 //!
@@ -43,7 +46,7 @@
 //! or goes to, or names explicitly. What is required and not programmed is a *stub*, which drops; what is neither
 //! is an *orphan*, which a [`cleanup`](IptablesUpdater::cleanup) removes. A *hook rule* is a rule of ours in a chain
 //! of others.
-
+//!
 //! # Logging
 //!
 //! Through [`log`], with targets that begin with `iptables_updater::`. At `info`: a line for each batch, cleanup and
@@ -66,6 +69,7 @@ mod excerpt;
 mod executor;
 mod failure;
 mod fingerprint;
+pub mod guide;
 mod hook;
 mod index;
 mod options;
