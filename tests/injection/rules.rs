@@ -74,6 +74,14 @@ const REFUSED: &[(&str, &str)] = &[
     (":web-evil - [0:0]", "NoOption"),
     ("# a comment", "NoOption"),
     ("[1:1] -A INPUT -j DROP", "NoOption"),
+    // A name that is printed without quotes, and read back as what it says.
+    ("-o \"443 -j web-b\" -j RETURN", "BlankInName"),
+    ("-i \"x -j DROP\"", "BlankInName"),
+    ("--in-interface=\"x -j DROP\"", "BlankInName"),
+    ("-m set --match-set \"s src -j DROP\" src", "BlankInName"),
+    ("-m recent --name \"x -j DROP\" --set", "BlankInName"),
+    ("-m physdev --physdev-in \"x -j DROP\"", "BlankInName"),
+    ("-j SET --add-set \"x y\" src", "BlankInName"),
     // Several rules or targets, or none.
     ("-s 192.0.2.1,192.0.2.2 -j DROP", "SeveralAddresses"),
     ("-s evil.example -j DROP", "HostName"),
