@@ -10,6 +10,7 @@ mod names;
 mod rules;
 
 use common::bed::{NoWaiting, each_bed};
+use iptables_updater::worker::{self, WorkerConfig};
 use iptables_updater::{
     Backend, Chain, Error, IpVersion, IptablesUpdater, MemoryExecutor, Request, Table, TableSet,
 };
@@ -120,4 +121,50 @@ fn a_prefix_that_names_more_than_chains_opens_nothing() {
         assert!(Request::delete([name]).is_err(), "{name}");
         assert!(Chain::new(name, [""; 0]).is_err(), "{name}");
     }
+}
+
+#[test]
+fn a_worker_and_a_set_of_tables_are_no_way_round() {
+    let (kernel, updater) = open();
+    let handle = worker::spawn(updater, WorkerConfig::default());
+    let other = MemoryExecutor::new(IpVersion::V4, Backend::Legacy);
+    let set = TableSet::builder()
+        .chain_prefix("web-")
+        .table(Table::Filter);
+    let mut set = set
+        .version(IpVersion::V4)
+        .open(|_| Ok(other.clone()))
+        .unwrap();
+    other.clear_journal();
+    for (chain, rule) in [
+        ("OUTPUT", "-j web-a\n-F INPUT"),
+        ("OUTPUT", "-F"),
+        ("OUTPUT", "-A INPUT -j web-a"),
+        ("OUTPUT", "-t nat -j web-a"),
+        ("OUTPUT -j DROP", "-j web-a"),
+        ("-F", "-j web-a"),
+        ("PREROUTING", "-j web-a"),
+    ] {
+        let errors = [
+            handle.ensure_rule_inserted(chain, rule).unwrap_err(),
+            handle.ensure_rule_appended(chain, rule).unwrap_err(),
+            handle.ensure_rule_removed(chain, rule).unwrap_err(),
+            set.ensure_rule_inserted(Table::Filter, chain, rule)
+                .all()
+                .unwrap_err()
+                .1,
+        ];
+        for error in errors {
+            let by_name = matches!(error, Error::HookRule { .. } | Error::ChainName(_));
+            assert!(by_name, "{chain:?} {rule:?}: {error}");
+            presentable(&error);
+        }
+    }
+    let result = handle.set_missing_chain_override("web-b", ["-j DROP\n-F"]);
+    assert!(matches!(result, Err(Error::Chain(_))));
+    let result = handle.delete_chains(["web-a\n"]);
+    assert!(matches!(result, Err(Error::ChainName(_))));
+    let updater = handle.shutdown().unwrap();
+    nothing_ran(&kernel, &updater, "a worker");
+    assert!(other.journal().is_empty(), "{:?}", other.journal());
 }
