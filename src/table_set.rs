@@ -179,6 +179,8 @@ impl TableSetBuilder {
                     .and_then(|executor| settings(place, builder).open(executor));
                 match opened {
                     Ok(updater) => set.members.push((place, updater)),
+                    // A prefix that can't be is no table that is missing.
+                    Err(error @ Error::Prefix(_)) => return Err((place, error)),
                     Err(error) if *version_may_lack || *table_may_lack => {
                         warn!("{place} is left out: {error}");
                         set.absent.push((place, error));
