@@ -8,6 +8,7 @@
 //! or, at worst, has to be written as `--option=value`.
 
 use crate::error::RuleError;
+use crate::excerpt;
 use crate::words::Word;
 
 /// One piece of a rule, in order.
@@ -99,6 +100,22 @@ const TEXT: &[(&str, &str, usize)] = &[
     ("string", "algo", 15),
     ("string", "hex-string", usize::MAX),
     ("string", "string", usize::MAX),
+];
+
+/// Options of extensions whose value is a name that iptables-save prints without quotes, whatever it holds: with a blank
+/// in it, the line reads as another rule, for this library as for iptables-restore. So do `-i` and `-o`.
+const PRINTED_BARE: &[(&str, &str)] = &[
+    ("SET", "add-set"),
+    ("SET", "del-set"),
+    ("SET", "map-set"),
+    ("hashlimit", "hashlimit-name"),
+    ("physdev", "physdev-in"),
+    ("physdev", "physdev-out"),
+    ("rateest", "rateest"),
+    ("rateest", "rateest1"),
+    ("rateest", "rateest2"),
+    ("recent", "name"),
+    ("set", "match-set"),
 ];
 
 /// Reads the words of a rule.
@@ -203,17 +220,25 @@ impl<'a> Reader<'a> {
         if matches!(letter, 's' | 'd') {
             one_address(letter, value)?;
         }
+        if matches!(letter, 'i' | 'o') {
+            no_blank(option, value)?;
+        }
         self.pieces.push(Piece::Core(letter, value));
         Ok(())
     }
 
-    /// Checks the length of free text. Only a name written out in full takes the next word along
+    /// Checks free text and names. Only a name written out in full takes the next word along
     /// whatever it looks like: a shortened one may stand for an option that takes no value.
     fn text(&mut self, name: &str, attached: Option<&'a str>) -> Result<(), RuleError> {
         let next = self.words.as_slice().first();
         let Some(value) = attached.or(next.map(|word| word.text.as_str())) else {
             return Ok(());
         };
+        for (extension, full) in PRINTED_BARE {
+            if full.starts_with(name) && self.loaded(extension) {
+                no_blank(|| format!("--{full}"), value)?;
+            }
+        }
         let mut in_full = false;
         for (extension, full, max) in TEXT {
             if !full.starts_with(name) || !self.loaded(extension) {
@@ -271,6 +296,16 @@ fn core_named(is: impl Fn(&str) -> bool) -> Option<char> {
 
 fn forbidden(option: String) -> RuleError {
     RuleError::ForbiddenOption { option }
+}
+
+fn no_blank(option: impl FnOnce() -> String, value: &str) -> Result<(), RuleError> {
+    if value.contains(char::is_whitespace) {
+        return Err(RuleError::BlankInName {
+            option: option(),
+            value: excerpt::short(value),
+        });
+    }
+    Ok(())
 }
 
 /// iptables makes one rule of each address in a list, and of each address that a host name has.

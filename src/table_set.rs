@@ -64,7 +64,7 @@ impl<T> IntoIterator for Outcomes<T> {
 /// Updaters of one program for several tables and IP versions, opened, refreshed and cleaned up together.
 ///
 /// A call goes to each table that it names, in each IP version; rules that are meant for one only
-/// ([`Rule::only_for`]) are left out of the other. Tables aren't committed together, because iptables can't: each
+/// ([`Rule::only_for`](crate::Rule::only_for)) are left out of the other. Tables aren't committed together, because iptables can't: each
 /// place has an outcome of its own.
 ///
 /// ```
@@ -179,6 +179,8 @@ impl TableSetBuilder {
                     .and_then(|executor| settings(place, builder).open(executor));
                 match opened {
                     Ok(updater) => set.members.push((place, updater)),
+                    // A prefix that can't be is no table that is missing.
+                    Err(error @ Error::Prefix(_)) => return Err((place, error)),
                     Err(error) if *version_may_lack || *table_may_lack => {
                         warn!("{place} is left out: {error}");
                         set.absent.push((place, error));

@@ -32,6 +32,7 @@ fn whatever_a_tool_does_the_updater_stays_right() {
     each_restore(open(ground()), |_| true);
     each_save(open(ground()));
     replaced_by_itself(open(ground()));
+    claims_to_delete_without_end(open(ground()));
     each_kernel("whatever_a_tool_does_the_updater_stays_right", |kernel| {
         let ground = || swap::Ground::Kernel(kernel);
         // The bad programs are the same for all: each runs on one of the kernels.
@@ -167,6 +168,32 @@ fn each_save(mut bench: swap::Bench) {
         bench.put_good();
         exact(what, &mut bench, 1);
     }
+}
+
+/// It has always deleted as many instances of a hook rule as it was told to.
+fn claims_to_delete_without_end(mut bench: swap::Bench) {
+    bench.updater.rewrite_chains([first(1), second(0)]).unwrap();
+    bench.put_restore(Tool::Script("cat >/dev/null"));
+    let held = Held::now();
+    let results = [
+        bench.updater.ensure_rule_inserted("INPUT", "-j web-first"),
+        bench
+            .updater
+            .ensure_rule_appended("FORWARD", "-j web-first"),
+        bench.updater.ensure_rule_removed("OUTPUT", "-j web-first"),
+    ];
+    for result in results {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::NeverAbsent { .. }), "{error}");
+    }
+    held.assert_nothing_more("claims to delete", &bench.folder);
+    bench.put_good();
+    bench
+        .updater
+        .ensure_rule_inserted("INPUT", "-j web-first")
+        .unwrap();
+    exact("claims to delete", &mut bench, 1);
+    assert_eq!(bench.rules("FORWARD").unwrap(), [""; 0]);
 }
 
 /// A program that is replaced while it runs, by the same: as a package's update does.

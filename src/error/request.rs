@@ -99,6 +99,17 @@ pub enum Error {
         /// The rule that it may be taken for.
         other: Rule,
     },
+    /// iptables-restore says that it has deleted more instances of a rule than any chain has: it doesn't do what
+    /// it says. What it has done isn't known.
+    #[error(
+        "iptables-restore claims to find the rule {:?} in chain {chain} however often it deletes it: it doesn't do what it says. What to do: check which program it is", rule.as_str()
+    )]
+    NeverAbsent {
+        /// The chain.
+        chain: HookChain,
+        /// The rule.
+        rule: Rule,
+    },
     /// No name is free for a chain of the updater's own.
     #[error(
         "no name is free for a chain of the updater's own: those that begin with one of {prefixes} and go on with ~ are in use, or too long"

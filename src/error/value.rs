@@ -196,6 +196,17 @@ pub enum RuleError {
         /// Its value.
         value: String,
     },
+    /// A blank in the name of an interface, a set or a list: iptables-save prints it without quotes, and what follows
+    /// the blank would be read as further options.
+    #[error(
+        "{option} {value:?} has a blank in it: iptables-save prints such a name without quotes, so it would be read back as another rule"
+    )]
+    BlankInName {
+        /// The option.
+        option: String,
+        /// Its value, cut short where it is long.
+        value: String,
+    },
     /// Nothing that `-j` or `-g` can name is called so: over 28 bytes, or a blank or a double quote in it.
     #[error(
         "no chain or target can be called {target:?}: a name has at most {} bytes, no blank and no double quote",

@@ -47,7 +47,7 @@ use crate::{Backend, IpVersion, Outcome, Table, excerpt};
 ///   `nf_tables` takes no lock and ignores it.
 /// - **Within a time limit**, after which the whole process group is killed: a program that hangs must not
 ///   stop its caller.
-/// - **Within a limit of what they print**, over which the group is killed as well ([`Exit::Flooded`](crate::Exit)):
+/// - **Within a limit of what they print**, over which the group is killed as well ([`Exit::Flooded`](crate::Exit::Flooded)):
 ///   1 GiB for iptables-save ([`save_limit`](CommandExecutorBuilder::save_limit)), 1 MiB for iptables-restore,
 ///   which prints next to nothing. Of standard error the first 16 MiB are kept.
 /// - **With separate pipes** for standard input, output and error, each served by a thread of its own: a warning

@@ -137,7 +137,7 @@ impl UpdaterBuilder {
             (owned.collect::<Vec<_>>(), notices.collect::<Vec<_>>())
         })?;
         for notice in notices {
-            warn!("table {}: {notice}", self.table);
+            warn!("table {}: {:?}", self.table, crate::excerpt::short(&notice));
         }
         info!(
             "opened table {} ({}): {} chains of a previous run",

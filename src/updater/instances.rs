@@ -4,7 +4,7 @@ use log::debug;
 
 use super::run::Refusal;
 use super::{Existed, IptablesUpdater};
-use crate::error::FailureClass;
+use crate::error::{Error, FailureClass};
 use crate::restore_input::{Builder, Command};
 use crate::{Executor, HookChain, Rule};
 
@@ -16,6 +16,10 @@ const MOST_AT_ONCE: usize = 4_096;
 
 /// How often instances are counted again when other programs add and remove them meanwhile.
 const MOST_ROUNDS: usize = 10;
+
+/// After how many restores that found every instance that they were to delete the tool isn't believed any longer:
+/// that is 400,000 instances.
+const MOST_DELETIONS: usize = 100;
 
 impl<E: Executor> IptablesUpdater<E> {
     /// Deletes all instances of a rule and, in the same commit, puts one with the command given; whether there was
@@ -45,6 +49,12 @@ impl<E: Executor> IptablesUpdater<E> {
             }
             let refusal = match self.runner.restore_last_try(&builder.build()) {
                 Ok(()) if counted => return Ok(existed),
+                Ok(()) if round > MOST_DELETIONS => {
+                    return Err(Refusal::NotRun(Error::NeverAbsent {
+                        chain: chain.clone(),
+                        rule: rule.clone(),
+                    }));
+                }
                 Ok(()) => {
                     existed = Existed::Yes;
                     deletions = deletions.saturating_mul(4).min(MOST_AT_ONCE);

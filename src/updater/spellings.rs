@@ -49,8 +49,21 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(others)
     }
 
-    /// Whether iptables finds the rule among the others, in a chain that is there just for that question.
+    /// Whether iptables finds the rule among the others, which have the same target.
     pub(super) fn is_one_of(&mut self, rule: &Rule, others: &[Rule]) -> Result<bool, Error> {
+        if !self.finds_among(rule, others)? {
+            return Ok(false);
+        }
+        // A tool that says yes to everything has said nothing: this one isn't among them.
+        let absent = match rule.target() {
+            Some("RETURN") => "ACCEPT",
+            _ => "RETURN",
+        };
+        Ok(!self.finds_among(&Rule::verdict(absent), others)?)
+    }
+
+    /// Asks iptables, in a chain that is there just for that question.
+    fn finds_among(&mut self, rule: &Rule, others: &[Rule]) -> Result<bool, Error> {
         let Ok(spare) = self.spare_chain("spelling") else {
             return Ok(false);
         };

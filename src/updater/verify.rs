@@ -196,7 +196,11 @@ impl<E: Executor> IptablesUpdater<E> {
             }
         }
         for notice in &drift.notices {
-            warn!("table {}: {notice}", self.runner.table);
+            warn!(
+                "table {}: {:?}",
+                self.runner.table,
+                crate::excerpt::short(notice)
+            );
         }
         let mut hooked: Vec<_> = drift.hooks.iter().map(|hook| hook.chain.clone()).collect();
         hooked.dedup();

@@ -1,6 +1,7 @@
 //! What this process holds: descriptors, threads, children, and processes that descend from a tool.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::swap::Folder;
@@ -52,23 +53,26 @@ impl Held {
 /// Children of this process, zombies included, as `/proc` shows them.
 fn children() -> Vec<String> {
     let own = std::process::id().to_string();
-    let is_ours = |stat: &String| {
-        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields);
-        fields.and_then(|fields| fields.split(' ').nth(1)) == Some(&own)
-    };
-    processes("stat").filter(is_ours).collect()
+    processes(|folder| {
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?;
+        (parent == own).then(|| stat.clone())
+    })
 }
 
 /// Processes whose environment has the mark: whatever a tool has started, whoever its parent is now.
 fn descendants(mark: &str) -> Vec<String> {
-    let marked = processes("environ").filter(|environment| environment.contains(mark));
-    marked.collect()
+    processes(|folder| {
+        let environment = fs::read(folder.join("environ")).ok()?;
+        let marked = String::from_utf8_lossy(&environment).contains(mark);
+        let command = || fs::read_to_string(folder.join("cmdline")).ok();
+        if marked { command() } else { None }
+    })
 }
 
-fn processes(file: &'static str) -> impl Iterator<Item = String> {
+fn processes(look: impl Fn(&Path) -> Option<String>) -> Vec<String> {
     let folders = fs::read_dir("/proc").unwrap().flatten();
-    let texts = folders.filter_map(move |entry| fs::read(entry.path().join(file)).ok());
-    texts.map(|text| String::from_utf8_lossy(&text).into_owned())
+    folders.filter_map(|entry| look(&entry.path())).collect()
 }
 
 /// The most memory that this process has had.
