@@ -15,6 +15,7 @@ mod footprint;
 mod second;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use callers::{Caller, wanted};
@@ -55,7 +56,7 @@ fn round(
                 })
             })
             .collect();
-        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        let ended: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
         over.store(true, Ordering::SeqCst);
         second.join().expect("the second program");
         for caller in ended {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::common::gated::wait_until;
 use crate::wire::{Wire, lost_elsewhere};
 
 pub const ALLOWED: u16 = 7_001;
@@ -86,7 +87,7 @@ impl Traffic {
             }
             // Should the work panic, everybody has to stop all the same.
             let stop = Stop(self);
-            self.wait_for(&self.flowing);
+            wait_until("no packet flows", || self.flowing.load(Ordering::SeqCst));
             let result = work();
             self.over.store(true, Ordering::SeqCst);
             // What is under way arrives, and the receivers take it.
@@ -100,14 +101,6 @@ impl Traffic {
                 .fetch_add(lost_elsewhere(), Ordering::SeqCst);
             result
         })
-    }
-
-    fn wait_for(&self, flag: &AtomicBool) {
-        let start = Instant::now();
-        while !flag.load(Ordering::SeqCst) {
-            assert!(start.elapsed() < Duration::from_secs(20), "no packet flows");
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     fn receive<'s>(
@@ -153,7 +146,7 @@ impl Traffic {
 
     /// The peer: sends until it is told to stop.
     pub fn send(&self, wire: Wire) {
-        let probe = UdpSocket::bind(wire.from_peer()).expect("bind");
+        let probe = UdpSocket::bind(wire.peers_end()).expect("bind");
         let start = Instant::now();
         while !self.flowing.load(Ordering::SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(20), "no packet flows");
@@ -173,7 +166,7 @@ impl Traffic {
 
     fn flood(&self, wire: Wire) {
         let to = |port| {
-            let socket = UdpSocket::bind(wire.from_peer()).expect("bind");
+            let socket = UdpSocket::bind(wire.peers_end()).expect("bind");
             socket.connect(wire.at(port)).expect("connect");
             socket
         };

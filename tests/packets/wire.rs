@@ -23,7 +23,7 @@ impl Wire {
     }
 
     /// Any free port of the peer.
-    pub fn from_peer(self) -> SocketAddr {
+    pub fn peers_end(self) -> SocketAddr {
         SocketAddr::new(self.peer, 0)
     }
 }
@@ -47,7 +47,8 @@ pub fn joined<T, P: Send>(
     };
     let (tell, told) = mpsc::channel();
     let (go, gone) = mpsc::channel();
-    std::thread::scope(|scope| {
+    // It owns the channels' ends, so that a panic at one end reaches the other.
+    std::thread::scope(move |scope| {
         let peer = scope.spawn(move || {
             in_namespace(move || {
                 // PID/task/TID: the namespace is this thread's, not the process's.
