@@ -77,8 +77,26 @@ impl Caller {
             32..34 => return self.must("refresh", |_| handle.refresh()),
             34..35 => return self.must("refresh_all", |_| handle.refresh_all()),
             35..37 => return self.must("cleanup", |_| handle.cleanup()),
+            37..42 => return self.pass_by(handle),
             _ => Ask::Rewrite(self.chain(at), self.rules(at)),
         };
+        self.ask(handle, ask);
+        if self.rng.random_bool(0.2) {
+            self.settle(handle);
+        }
+    }
+
+    /// A chain of a name that never was and never comes again: what is kept by name would grow.
+    fn pass_by(&mut self, handle: &Handle<Faulty>) {
+        let name = format!("web-{}-once-{}", self.number, self.asked);
+        let rules = self.rules(0);
+        self.ask(handle, Ask::Rewrite(name.clone(), rules));
+        // Apart, or the batch would come to nothing.
+        self.settle(handle);
+        self.ask(handle, Ask::Delete(name));
+    }
+
+    fn ask(&mut self, handle: &Handle<Faulty>, ask: Ask) {
         match ask.clone() {
             Ask::Rewrite(name, rules) => drop(self.chains.insert(name, rules)),
             Ask::Delete(name) => drop(self.chains.remove(&name)),
@@ -88,9 +106,6 @@ impl Caller {
         self.asked += 1;
         let ticket = ask.make(handle);
         self.under_way.push((ask, ticket));
-        if self.rng.random_bool(0.2) {
-            self.settle(handle);
-        }
     }
 
     fn rules(&mut self, at: usize) -> Vec<String> {
