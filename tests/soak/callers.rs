@@ -134,6 +134,9 @@ impl Caller {
         let mut again = Vec::new();
         for (ask, ticket) in under_way {
             let result = ticket.wait();
+            if let Err(error) = &result {
+                println!("  to be made again: {ask:?}: {error}");
+            }
             if result.is_err() || !again.is_empty() {
                 again.push(ask);
             }
@@ -149,6 +152,7 @@ impl Caller {
         self.asked += 1;
         let mut errors = Vec::new();
         while let Err(error) = call(self) {
+            println!("  to be made again: {what}: {error}");
             errors.push(error.to_string());
             self.repeated += 1;
             assert!(errors.len() < TRIES, "{what}: {errors:#?}");
