@@ -1,185 +1,233 @@
-//! Traffic that has to get through at every instant, traffic that never may, and the count of both.
-//!
-//! Both ends are threads of one process, so the sender knows how many packets are on their way: never so many that a
-//! buffer could overflow. What doesn't arrive was dropped by the firewall.
+//! The packets: a peer that floods allowed and forbidden ports, and what comes through counts them.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread;
+use std::fmt;
+use std::io::Read as _;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// Ports to which everything is to be accepted.
-pub const ALLOWED: Range<u16> = 7_000..7_004;
-/// Ports to which nothing is.
-pub const FORBIDDEN: Range<u16> = 7_100..7_104;
+use nix::sys::socket::{setsockopt, sockopt};
 
-/// How many datagrams may be on their way.
-const MOST_UNDERWAY: u64 = 32;
-/// When a datagram that hasn't arrived counts as dropped.
-const DROPPED_AFTER: Duration = Duration::from_millis(300);
-/// A connection that takes longer than this has lost its first packet: that is sent again after a second.
-const SLOW_CONNECT: Duration = Duration::from_millis(900);
-/// How long a connection to a forbidden port is tried.
-const SHORT_CONNECT: Duration = Duration::from_millis(4);
+use crate::common::gated::wait_until;
+use crate::wire::{Wire, lost_elsewhere};
 
-/// What was sent, and what became of it.
-#[derive(Debug, Default)]
-pub struct Counts {
-    pub allowed_datagrams: AtomicU64,
-    pub allowed_datagrams_delivered: AtomicU64,
-    pub allowed_datagrams_dropped: AtomicU64,
-    pub forbidden_datagrams: AtomicU64,
-    pub forbidden_datagrams_delivered: AtomicU64,
-    pub allowed_connections: AtomicU64,
-    pub allowed_connections_dropped: AtomicU64,
-    pub forbidden_connections: AtomicU64,
-    pub forbidden_connections_made: AtomicU64,
+pub const ALLOWED: u16 = 7_001;
+pub const FORBIDDEN: u16 = 7_002;
+
+/// A connect that took longer had its first packet dropped: the kernel sends it again after a second.
+const SYN_LOST: Duration = Duration::from_millis(900);
+
+/// What the two ends and the test tell each other, and count.
+#[derive(Default)]
+pub struct Traffic {
+    /// The peer has seen that packets go through.
+    flowing: AtomicBool,
+    /// The peer is to stop.
+    over: AtomicBool,
+    /// The receivers are to stop.
+    closed: AtomicBool,
+    pub udp_allowed_sent: AtomicU64,
+    pub udp_allowed_delivered: AtomicU64,
+    pub udp_forbidden_sent: AtomicU64,
+    pub udp_forbidden_delivered: AtomicU64,
+    pub tcp_allowed: AtomicU64,
+    pub tcp_allowed_lost: AtomicU64,
+    pub tcp_forbidden: AtomicU64,
+    pub tcp_forbidden_connected: AtomicU64,
+    /// Lost in full buffers at either end: not the firewall's doing.
+    pub lost_elsewhere: AtomicU64,
+    received: AtomicU64,
 }
 
-impl Counts {
-    /// Forbidden packets that were delivered.
+/// Stops both ends when it is dropped.
+struct Stop<'t>(&'t Traffic);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::SeqCst);
+        self.0.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+fn add(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::SeqCst)
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::SeqCst)
+}
+
+impl Traffic {
+    /// Forbidden packets that came through.
     pub fn leaked(&self) -> u64 {
-        self.forbidden_datagrams_delivered.load(Relaxed)
-            + self.forbidden_connections_made.load(Relaxed)
+        get(&self.udp_forbidden_delivered) + get(&self.tcp_forbidden_connected)
     }
 
-    /// Allowed packets that weren't.
+    /// Allowed packets that the firewall has dropped.
     pub fn dropped(&self) -> u64 {
-        self.allowed_datagrams_dropped.load(Relaxed)
-            + self.allowed_connections_dropped.load(Relaxed)
-    }
-}
-
-/// The sockets of the host, and the threads that serve them.
-pub struct Host {
-    sockets: Vec<(UdpSocket, bool)>,
-    listeners: Vec<TcpListener>,
-}
-
-impl Host {
-    pub fn listen(address: IpAddr) -> Self {
-        let ports = || ALLOWED.chain(FORBIDDEN);
-        let sockets = ports().map(|port| {
-            let socket = UdpSocket::bind((address, port)).expect("a socket");
-            let short = Some(Duration::from_millis(50));
-            socket.set_read_timeout(short).expect("a limit");
-            (socket, ALLOWED.contains(&port))
-        });
-        let listeners = ports().map(|port| {
-            let listener = TcpListener::bind((address, port)).expect("a listener");
-            listener.set_nonblocking(true).expect("not blocking");
-            listener
-        });
-        Self {
-            sockets: sockets.collect(),
-            listeners: listeners.collect(),
-        }
+        let lost = get(&self.udp_allowed_sent) - get(&self.udp_allowed_delivered);
+        lost.saturating_sub(get(&self.lost_elsewhere)) + get(&self.tcp_allowed_lost)
     }
 
-    /// Takes what arrives until it is ended.
-    pub fn serve<'s>(
+    /// Whether enough was sent for zeros to mean something.
+    pub fn is_much(&self) -> bool {
+        let udp = get(&self.udp_allowed_sent).min(get(&self.udp_forbidden_sent));
+        let tcp = get(&self.tcp_allowed).min(get(&self.tcp_forbidden));
+        udp > 1_000 && tcp > 20
+    }
+
+    /// Opens the ports behind the firewall, and calls `work` while the peer's packets are flowing.
+    pub fn around<T>(&self, wire: Wire, work: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            self.receive(scope, wire, ALLOWED, &self.udp_allowed_delivered);
+            self.receive(scope, wire, FORBIDDEN, &self.udp_forbidden_delivered);
+            for port in [ALLOWED, FORBIDDEN] {
+                self.accept(scope, wire, port);
+            }
+            // Should the work panic, everybody has to stop all the same.
+            let stop = Stop(self);
+            wait_until("no packet flows", || self.flowing.load(Ordering::SeqCst));
+            let result = work();
+            self.over.store(true, Ordering::SeqCst);
+            // What is under way arrives, and the receivers take it.
+            let mut before = u64::MAX;
+            while before != get(&self.received) {
+                before = get(&self.received);
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            drop(stop);
+            self.lost_elsewhere
+                .fetch_add(lost_elsewhere(), Ordering::SeqCst);
+            result
+        })
+    }
+
+    fn receive<'s>(
         &'s self,
-        scope: &'s thread::Scope<'s, '_>,
-        counts: &'s Counts,
-        ended: &'s AtomicBool,
+        scope: &'s Scope<'s, '_>,
+        wire: Wire,
+        port: u16,
+        count: &'s AtomicU64,
     ) {
-        for (socket, allowed) in &self.sockets {
-            scope.spawn(move || {
-                let count = if *allowed {
-                    &counts.allowed_datagrams_delivered
-                } else {
-                    &counts.forbidden_datagrams_delivered
-                };
-                let mut packet = [0; 16];
-                while !ended.load(Relaxed) {
-                    if socket.recv(&mut packet).is_ok() {
-                        count.fetch_add(1, Relaxed);
-                    }
-                }
-            });
-        }
+        let socket = UdpSocket::bind(wire.at(port)).expect("bind");
+        // Beyond rmem_max: a scheduling pause of ours must not be taken for a drop.
+        setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).expect("SO_RCVBUFFORCE");
+        let pause = Some(Duration::from_millis(20));
+        socket.set_read_timeout(pause).expect("timeout");
         scope.spawn(move || {
-            while !ended.load(Relaxed) {
-                let accepted = self.listeners.iter().filter_map(|l| l.accept().ok());
-                if accepted.count() == 0 {
-                    thread::sleep(Duration::from_micros(200));
+            let mut buffer = [0; 64];
+            while !self.closed.load(Ordering::SeqCst) {
+                if socket.recv(&mut buffer).is_ok() {
+                    add(&self.received);
+                    // The first ones, which only look whether there is a way, have no number.
+                    if buffer[0] == 1 {
+                        add(count);
+                    } else {
+                        self.flowing.store(true, Ordering::SeqCst);
+                    }
                 }
             }
         });
     }
-}
 
-/// Floods the host from another namespace until it is ended.
-pub fn flood(host: IpAddr, counts: &Counts, ended: &AtomicBool) {
-    thread::scope(|scope| {
-        scope.spawn(|| datagrams(host, counts, ended));
-        scope.spawn(|| connections(host, counts, ended));
-        scope.spawn(|| forbidden_connections(host, counts, ended));
-    });
-}
-
-fn datagrams(host: IpAddr, counts: &Counts, ended: &AtomicBool) {
-    let any: IpAddr = match host {
-        IpAddr::V4(_) => "0.0.0.0".parse().expect("an address"),
-        IpAddr::V6(_) => "::".parse().expect("an address"),
-    };
-    let socket = UdpSocket::bind((any, 0)).expect("a socket");
-    for (allowed, forbidden) in ALLOWED.zip(FORBIDDEN).cycle() {
-        if ended.load(Relaxed) {
-            break;
-        }
-        socket.send_to(b"x", (host, allowed)).expect("sent");
-        counts.allowed_datagrams.fetch_add(1, Relaxed);
-        socket.send_to(b"x", (host, forbidden)).expect("sent");
-        counts.forbidden_datagrams.fetch_add(1, Relaxed);
-        wait_for_arrival(counts, MOST_UNDERWAY);
-        thread::sleep(Duration::from_micros(20));
+    /// Accepts and closes at once: the port's side closes first, so that the peer's ports are free again.
+    fn accept<'s>(&'s self, scope: &'s Scope<'s, '_>, wire: Wire, port: u16) {
+        let listener = TcpListener::bind(wire.at(port)).expect("bind");
+        listener.set_nonblocking(true).expect("nonblocking");
+        scope.spawn(move || {
+            while !self.closed.load(Ordering::SeqCst) {
+                if listener.accept().is_err() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
     }
-    wait_for_arrival(counts, 0);
-}
 
-/// Waits until no more than so many allowed datagrams are underway; those that don't arrive are counted.
-fn wait_for_arrival(counts: &Counts, most: u64) {
-    let underway = || {
-        let arrived = counts.allowed_datagrams_delivered.load(Relaxed);
-        let gone = arrived + counts.allowed_datagrams_dropped.load(Relaxed);
-        counts.allowed_datagrams.load(Relaxed).saturating_sub(gone)
-    };
-    let start = Instant::now();
-    while underway() > most {
-        if start.elapsed() > DROPPED_AFTER {
-            let dropped = &counts.allowed_datagrams_dropped;
-            dropped.fetch_add(underway(), Relaxed);
-        }
-        thread::yield_now();
-    }
-}
-
-fn connections(host: IpAddr, counts: &Counts, ended: &AtomicBool) {
-    for port in ALLOWED.cycle() {
-        if ended.load(Relaxed) {
-            break;
-        }
+    /// The peer: sends until it is told to stop.
+    pub fn send(&self, wire: Wire) {
+        let probe = UdpSocket::bind(wire.peers_end()).expect("bind");
         let start = Instant::now();
-        let made = TcpStream::connect_timeout(&SocketAddr::new(host, port), SLOW_CONNECT * 3);
-        counts.allowed_connections.fetch_add(1, Relaxed);
-        if made.is_err() || start.elapsed() > SLOW_CONNECT {
-            counts.allowed_connections_dropped.fetch_add(1, Relaxed);
+        while !self.flowing.load(Ordering::SeqCst) {
+            assert!(start.elapsed() < Duration::from_secs(20), "no packet flows");
+            let _ = probe.send_to(&[0; 8], wire.at(ALLOWED));
+            std::thread::sleep(Duration::from_millis(5));
         }
-        thread::sleep(Duration::from_millis(1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.flood(wire));
+            scope.spawn(|| self.connect(wire));
+            for _ in 0..3 {
+                scope.spawn(|| self.connect_forbidden(wire));
+            }
+        });
+        self.lost_elsewhere
+            .fetch_add(lost_elsewhere(), Ordering::SeqCst);
+    }
+
+    fn flood(&self, wire: Wire) {
+        let to = |port| {
+            let socket = UdpSocket::bind(wire.peers_end()).expect("bind");
+            socket.connect(wire.at(port)).expect("connect");
+            socket
+        };
+        let ports = [
+            (to(ALLOWED), &self.udp_allowed_sent),
+            (to(FORBIDDEN), &self.udp_forbidden_sent),
+        ];
+        while !self.over.load(Ordering::SeqCst) {
+            // Small bursts with pauses: some 20,000 a second of each, which no queue on the way has to drop.
+            for _ in 0..8 {
+                for (socket, sent) in &ports {
+                    if socket.send(&[1; 32]).is_ok() {
+                        add(sent);
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+
+    fn connect(&self, wire: Wire) {
+        while !self.over.load(Ordering::SeqCst) {
+            let start = Instant::now();
+            let stream = TcpStream::connect_timeout(&wire.at(ALLOWED), Duration::from_secs(3));
+            add(&self.tcp_allowed);
+            // To the end, which takes a packet of each kind.
+            let ended = stream.and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(3)))?;
+                stream.read(&mut [0; 1])
+            });
+            if ended.is_err() || start.elapsed() > SYN_LOST {
+                add(&self.tcp_allowed_lost);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn connect_forbidden(&self, wire: Wire) {
+        while !self.over.load(Ordering::SeqCst) {
+            add(&self.tcp_forbidden);
+            if TcpStream::connect_timeout(&wire.at(FORBIDDEN), Duration::from_millis(10)).is_ok() {
+                add(&self.tcp_forbidden_connected);
+            }
+        }
     }
 }
 
-fn forbidden_connections(host: IpAddr, counts: &Counts, ended: &AtomicBool) {
-    for port in FORBIDDEN.cycle() {
-        if ended.load(Relaxed) {
-            break;
-        }
-        let made = TcpStream::connect_timeout(&SocketAddr::new(host, port), SHORT_CONNECT);
-        counts.forbidden_connections.fetch_add(1, Relaxed);
-        if made.is_ok() {
-            counts.forbidden_connections_made.fetch_add(1, Relaxed);
-        }
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "allowed: {} datagrams sent, {} delivered, {} connects, {} lost; forbidden: {} datagrams sent, {} delivered, {} connects tried, {} made; {} lost in buffers",
+            get(&self.udp_allowed_sent),
+            get(&self.udp_allowed_delivered),
+            get(&self.tcp_allowed),
+            get(&self.tcp_allowed_lost),
+            get(&self.udp_forbidden_sent),
+            get(&self.udp_forbidden_delivered),
+            get(&self.tcp_forbidden),
+            get(&self.tcp_forbidden_connected),
+            get(&self.lost_elsewhere),
+        )
     }
 }
