@@ -81,6 +81,11 @@ fn what_happens_at_run_time_means_what_it_was_found_to_mean() {
         format!("sendmsg() failed: {reason}\niptables-nft-restore: line 3 failed: {again}.\n")
     };
     for (class, exit, stderr) in [
+        (
+            C::RuleAbsent,
+            4,
+            "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_DELETE failed (No such file or directory): rule in chain INPUT\n",
+        ),
         (C::LockHeld, 4, held),
         (C::LockHeld, 4, &deprecated),
         (

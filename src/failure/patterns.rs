@@ -77,6 +77,8 @@ pub(super) const ROWS: &[Row] = rows! {
     ;
     RuleAbsent:
         "line * failed: Bad rule (does a matching rule exist in that chain?).",
+        // Somebody else has deleted it at the same instant.
+        "line *: RULE_DELETE failed (No such file or directory): rule in chain *",
     ;
     ChainExists:
         "line * failed: Chain already exists.",
