@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The modules at the top of `src`, floor by floor, from the values at the bottom to the worker at the top.
@@ -33,6 +34,9 @@ const FLOORS: [&[&str]; 7] = [
     // A thread that drives it; and what is written about all of it.
     &["guide", "worker"],
 ];
+
+/// Where they are, if the test runs beside them.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 fn floors() -> BTreeMap<&'static str, usize> {
     let floors = FLOORS.iter().enumerate();
@@ -64,7 +68,7 @@ fn sources(directory: &Path, top: Option<&str>, found: &mut Vec<(String, PathBuf
 
 /// What the crate's root names, and the module from which each comes.
 fn re_exports() -> BTreeMap<String, String> {
-    let root = fs::read_to_string("src/lib.rs").expect("the root");
+    let root = fs::read_to_string(Path::new(SOURCES).join("lib.rs")).expect("the root");
     let mut exports = BTreeMap::new();
     for statement in root.split("\npub use ").skip(1) {
         let statement = statement.split(';').next().expect("a statement");
@@ -117,10 +121,17 @@ fn used(source: &str) -> Vec<String> {
 
 #[test]
 fn no_import_points_upwards() {
+    if fs::read_dir(SOURCES).is_err() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: no_import_points_upwards: no sources"
+        );
+        return;
+    }
     let floors = floors();
     let exports = re_exports();
     let mut files = Vec::new();
-    sources(Path::new("src"), None, &mut files);
+    sources(Path::new(SOURCES), None, &mut files);
     assert!(files.len() > 80, "{files:?}");
     let mut imports = 0;
     for (module, path) in files {
