@@ -109,6 +109,15 @@ impl Index {
             .filter(|name| !self.programmed.contains_key(*name))
     }
 
+    /// All chains of which something is known, in no particular order; some may come twice.
+    pub(crate) fn chains(&self) -> impl Iterator<Item = &ChainName> {
+        self.programmed
+            .keys()
+            .chain(self.required.keys())
+            .chain(&self.leftover)
+            .chain(&self.ensured)
+    }
+
     /// Whether the chain holds what a previous run left in it.
     pub fn is_leftover(&self, name: &ChainName) -> bool {
         self.leftover.contains(name)

@@ -208,6 +208,12 @@ impl Rule {
         self.target
             .map(|(start, end)| &self.text[usize::from(start)..usize::from(end)])
     }
+
+    /// Whether the packet goes to the target for good (`-g`): a `RETURN` there doesn't lead back here.
+    pub fn is_goto(&self) -> bool {
+        let before = |(start, _): (u16, u16)| &self.text[..usize::from(start)];
+        self.target.map(before).is_some_and(|t| t.ends_with("-g "))
+    }
 }
 
 /// Refuses a target that no chain or target can be called: iptables would, too, but at the kernel's price.
