@@ -235,6 +235,13 @@ pub struct Chain {
 impl Chain {
     /// A chain that holds these rules, in this order; no rules make an empty chain.
     ///
+    /// ```
+    /// # use iptables_updater::Chain;
+    /// let empty = Chain::new("web-empty", [""; 0])?;
+    /// assert!(empty.rules().is_empty());
+    /// # Ok::<(), iptables_updater::ChainError>(())
+    /// ```
+    ///
     /// # Errors
     /// The name isn't a chain's, or a rule is none: [`ChainError`] says which and why.
     pub fn new<N, R>(name: N, rules: R) -> Result<Self, ChainError>

@@ -6,6 +6,7 @@
 //! and their targets agree with what was written.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -26,8 +27,14 @@ impl Print {
 }
 
 /// What was learned of each chain since it was last written; `None` for a rule that has come since.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Fingerprints(HashMap<ChainName, Box<[Option<Print>]>>);
+
+impl fmt::Debug for Fingerprints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprints of {} chains", self.0.len())
+    }
+}
 
 /// How a chain differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ mod contents;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use crate::{Chain, ChainName, Prefixes, Rule};
 pub(crate) use contents::Contents;
@@ -13,7 +14,7 @@ pub(crate) use contents::Contents;
 /// It holds what was programmed, how many programmed chains require each chain, and which chains of a
 /// previous run still hold their old contents. Everything else is derived from these; the only way to
 /// change it is to [`apply`](Self::apply) the outcome of a [`Transaction`](crate::Transaction).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Index {
     prefixes: Prefixes,
     /// The chains that are programmed or required.
@@ -145,6 +146,11 @@ impl Index {
         self.chains.keys()
     }
 
+    /// All chains of which something is known, in no particular order; some may come twice.
+    pub(crate) fn chains(&self) -> impl Iterator<Item = &ChainName> {
+        self.expected().chain(&self.leftover).chain(&self.ensured)
+    }
+
     /// Whether the chain holds what a previous run left in it.
     pub fn is_leftover(&self, name: &ChainName) -> bool {
         self.leftover.contains(name)
@@ -225,6 +231,19 @@ impl Index {
     /// Ends the period of graceful restart: no chain is left to its old contents any more.
     pub fn end_grace(&mut self) {
         self.leftover.clear();
+    }
+}
+
+/// In numbers: an index may hold tens of thousands of chains.
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("prefixes", &self.prefixes)
+            .field("programmed", &self.programmed_chains().count())
+            .field("required", &self.required_chains().count())
+            .field("leftover", &self.leftover.len())
+            .field("ensured", &self.ensured.len())
+            .finish_non_exhaustive()
     }
 }
 

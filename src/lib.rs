@@ -110,9 +110,9 @@ pub use table::{KernelChain, Policy, Table, UnknownTable};
 pub use table_set::{Outcomes, Place, TableSet, TableSetBuilder};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
-    ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, HookDrift, HookPolicy,
-    HookProblem, IptablesUpdater, KeptOrphan, ListedRule, Placement, Plan, Position, Undeleted,
-    UpdateMode, UpdaterBuilder,
+    ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, Graph, HookDrift, HookPolicy,
+    HookProblem, IptablesUpdater, KeptOrphan, ListedRule, Placement, Plan, PlanDiff, Position,
+    Undeleted, UpdateMode, UpdaterBuilder,
 };
 
 /// The README's program has to compile.

@@ -211,6 +211,11 @@ impl Rule {
     pub(crate) fn target_of(text: &str) -> Option<&str> {
         words::value_of(text, ["-j", "-g"])
     }
+
+    /// Whether the packet goes to the target for good (`-g`): a `RETURN` there doesn't lead back here.
+    pub fn is_goto(&self) -> bool {
+        words::value_of(&self.text, ["-g"]).is_some()
+    }
 }
 
 /// Refuses a target that no chain or target can be called: iptables would, too, but at the kernel's price.

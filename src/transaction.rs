@@ -110,6 +110,14 @@ impl Delta {
         &self.deletions
     }
 
+    /// All chains that are written or deleted.
+    pub(crate) fn chains(&self) -> impl Iterator<Item = &ChainName> {
+        let rewrites = self.rewrites.iter().map(|rewrite| rewrite.chain.name());
+        let stubs = self.stubs.iter().map(|stub| &stub.chain);
+        let deletions = self.deletions.iter().map(|deletion| &deletion.chain);
+        rewrites.chain(stubs).chain(deletions)
+    }
+
     /// How many chains were asked to hold what they hold already.
     pub fn unchanged(&self) -> usize {
         self.unchanged

@@ -31,7 +31,7 @@ pub use edits::UpdateMode;
 pub use ensure_rule::Position;
 pub(crate) use hooks::{Wanted, read_hook};
 pub use placement::{Fight, HookPolicy, Placement};
-pub use plan::Plan;
+pub use plan::{Graph, Plan, PlanDiff};
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 
 use std::collections::BTreeSet;

@@ -87,7 +87,7 @@ pub(crate) fn push_word(line: &mut String, text: &str, quoted: bool) {
 }
 
 /// The word that follows the first of these options in a line of written words. What is in quotes is no option.
-pub(crate) fn value_of<'l>(line: &'l str, options: [&str; 2]) -> Option<&'l str> {
+pub(crate) fn value_of<'l, const N: usize>(line: &'l str, options: [&str; N]) -> Option<&'l str> {
     let mut rest = line;
     let mut found = false;
     loop {

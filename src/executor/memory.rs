@@ -46,6 +46,7 @@
 //! The example `testing_your_program` has more of them. The pauses between tries take real time here; give the
 //! builder a [`Clock`](crate::Clock) on which they don't.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::ExecutorError;
@@ -136,7 +137,7 @@ use fault::{Awaits, Faults, words};
 /// - Host names, and services and protocols outside a short list, are unknown.
 /// - Text is UTF-8, and is cut at a character where iptables cuts it at a byte.
 /// - There is one iptables: tables of the other back end, and rules made with `nft`, don't exist.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct MemoryExecutor {
     dialect: Dialect,
     shared: Arc<Mutex<Shared>>,
@@ -230,6 +231,16 @@ impl MemoryExecutor {
     pub fn as_other_program<T>(&self, write: impl FnOnce(&mut OtherProgram<'_>) -> T) -> T {
         let mut shared = self.shared();
         write(&mut OtherProgram::new(&mut shared.kernel))
+    }
+}
+
+impl fmt::Debug for MemoryExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryExecutor")
+            .field("ip_version", &self.dialect.version)
+            .field("backend", &self.dialect.backend)
+            .field("calls", &self.shared().journal.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -37,9 +37,10 @@ pub(super) struct Committed {
 }
 
 /// What a batch comes to, worked out before anything is run.
-struct Work {
-    delta: Delta,
-    refused: Vec<(usize, Error)>,
+pub(super) struct Work {
+    pub(super) delta: Delta,
+    /// Requests that couldn't be part of it, by their place in the batch: they would have closed a circle.
+    pub(super) refused: Vec<(usize, Error)>,
     /// What was changed in place.
     edits: Vec<Edit>,
 }
@@ -67,11 +68,7 @@ impl<E: Executor> IptablesUpdater<E> {
             Err(error) => {
                 if self.runner.killed {
                     let delta = self.work_out(requests, &BTreeSet::new()).delta;
-                    let rewrites = delta.rewrites().iter().map(|r| r.chain.name());
-                    let stubs = delta.stubs().iter().map(|stub| &stub.chain);
-                    let deletions = delta.deletions().iter().map(|deletion| &deletion.chain);
-                    let touched = rewrites.chain(stubs).chain(deletions);
-                    self.doubtful.extend(touched.cloned());
+                    self.doubtful.extend(delta.chains().cloned());
                 }
                 if requests.len() > 1 {
                     // Whoever halves the batch will come to the request that is at fault.
@@ -101,10 +98,9 @@ impl<E: Executor> IptablesUpdater<E> {
     fn run_commit(
         &mut self,
         requests: &[&Request],
-        missing: BTreeSet<ChainName>,
+        mut missing: BTreeSet<ChainName>,
     ) -> Result<Work, Error> {
         let mut work = self.work_out(requests, &missing);
-        let mut missing = missing;
         if self.relies_unseen(&work.delta) {
             missing.extend(self.read_missing()?);
             work = self.work_out(requests, &missing);
@@ -209,7 +205,7 @@ impl<E: Executor> IptablesUpdater<E> {
         }
     }
 
-    fn work_out(&self, requests: &[&Request], missing: &BTreeSet<ChainName>) -> Work {
+    pub(super) fn work_out(&self, requests: &[&Request], missing: &BTreeSet<ChainName>) -> Work {
         let mut transaction = Transaction::new(&self.index);
         let mut refused = Vec::new();
         let version = self.runner.executor.ip_version();
@@ -292,14 +288,8 @@ impl<E: Executor> IptablesUpdater<E> {
         self.runner.stats.chains_unchanged += delta.unchanged() as u64;
         let needless = delta.deletions().iter();
         let needless = needless.map(|deletion| deletion.chain.clone()).collect();
-        let deleted = delta.deletions().iter().map(|deletion| &deletion.chain);
         let edits: HashMap<&str, &Edit> = edits.iter().map(|edit| (edit.chain(), edit)).collect();
-        for chain in changes
-            .rewritten
-            .iter()
-            .chain(&changes.stubbed)
-            .chain(deleted)
-        {
+        for chain in delta.chains() {
             match edits.get(chain.as_str()) {
                 Some(edit) => {
                     self.fingerprints

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use log::{info, warn};
 
+use super::placement::Group;
 use super::run::Refusal;
 use super::{Existed, IptablesUpdater, Position};
 use crate::error::{ChainNameError, Error, FailureClass};
@@ -182,6 +183,18 @@ impl<E: Executor> IptablesUpdater<E> {
         wanted: Wanted,
     ) -> Result<(), Error> {
         self.ensure(chain, rule, wanted)
+    }
+
+    /// The hook rules that stand, or should: those ensured one by one, and those ensured together.
+    pub(super) fn standing_hooks(&self) -> Vec<(HookChain, Rule)> {
+        let single = self.hooks.iter();
+        let single = single.filter(|(.., hook)| hook.wanted != Wanted::Removed);
+        let single = single.map(|(chain, rule, _)| (chain, rule));
+        let grouped = self.groups.iter().flat_map(Group::hooks);
+        single
+            .chain(grouped)
+            .map(|(chain, rule)| (chain.clone(), rule.clone()))
+            .collect()
     }
 
     /// Checks the chain and the rule of a hook.

@@ -78,6 +78,11 @@ pub(super) struct Arrangement {
 }
 
 impl Group {
+    /// Its rules, each with the chain.
+    pub(super) fn hooks(&self) -> impl Iterator<Item = (&HookChain, &Rule)> {
+        self.rules.iter().map(|rule| (&self.chain, rule))
+    }
+
     /// Works out how the group stands among the rules of its chain, as they are printed.
     fn arrangement(&self, current: &[&str], ours: &[&str]) -> Arrangement {
         let is_ours = |text: &&str| ours.contains(text);
