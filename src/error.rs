@@ -1,5 +1,6 @@
 //! Every way in which something can be refused or fail, in sentences for people and data for programs.
 
+mod debug;
 mod request;
 mod value;
 

@@ -25,6 +25,27 @@
 //! # }
 //! ```
 //!
+//! An error's text says what failed, where, why, and what to do, that of its source included. A program prints it, and
+//! has no sources to walk through:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! # fn run() -> Result<(), iptables_updater::Error> { Ok(()) }
+//! fn main() -> ExitCode {
+//!     match run() {
+//!         Ok(()) => ExitCode::SUCCESS,
+//!         Err(error) => {
+//!             eprintln!("web-firewall: {error}");
+//!             ExitCode::FAILURE
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! `fn main() -> Result<(), Error>` prints the same sentence: it is what `{:?}` of an [`Error`] is, and `{:#?}` is the
+//! structure.
+//!
 //! # Where things are
 //!
 //! - [`IptablesUpdater`] is what a program works with; it owns the chains of one [`Table`] by prefix.
