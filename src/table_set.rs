@@ -64,7 +64,7 @@ impl<T> IntoIterator for Outcomes<T> {
 /// Updaters of one program for several tables and IP versions, opened, refreshed and cleaned up together.
 ///
 /// A call goes to each table that it names, in each IP version; rules that are meant for one only
-/// ([`Rule::only_for`]) are left out of the other. Tables aren't committed together, because iptables can't: each
+/// ([`Rule::only_for`](crate::Rule::only_for)) are left out of the other. Tables aren't committed together, because iptables can't: each
 /// place has an outcome of its own.
 ///
 /// ```
