@@ -67,8 +67,8 @@ fn code_of(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         let skip = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("r#\"") {
-            rest[3..].find("\"#").map_or(rest.len(), |at| at + 5)
+        } else if let Some(raw) = rest.strip_prefix("r#\"") {
+            raw.find("\"#").map_or(rest.len(), |at| at + 5)
         } else if c == '"' {
             string_length(rest)
         } else if rest.starts_with("'\"'") {
