@@ -1,62 +1,78 @@
-//! Many threads share one updater through a worker: what they ask for at the same time becomes one commit, and whoever asks
-//! for something bad takes the error alone.
+//! Several threads share one worker: what they ask for at the same time becomes one commit, each has a ticket for its
+//! own answer, and a bad request hurts only its own caller.
 //!
-//! `cargo run --example worker_threads [-- nf_tables|legacy]`
+//! `cargo run --example worker_threads [-- nf_tables|legacy|simulated]`
 
 mod common;
 
 use std::error::Error;
 use std::thread;
+use std::time::Duration;
 
 use iptables_updater::worker::{self, WorkerConfig};
 use iptables_updater::{Chain, IpVersion, IptablesUpdater, Table};
 
-/// How many containers come up at once.
-const CONTAINERS: u16 = 12;
-
 fn main() -> Result<(), Box<dyn Error>> {
+    // The network namespace is this thread's: threads that are started later have it too.
     let updater = IptablesUpdater::builder(Table::Filter)
-        .chain_prefix("net-")
+        .chain_prefix("web-")
         .open(common::executor(IpVersion::V4)?)?;
-    let worker = worker::spawn(updater, WorkerConfig::default());
+    let config = WorkerConfig::default().with_batch_spacing(Duration::from_millis(100));
+    let handle = worker::spawn(updater, config);
 
-    // A method that waits: when it returns, the chain is in force.
-    worker.rewrite_chains([Chain::new("net-forward", [""; 0])?])?;
-    worker.ensure_rule_inserted("FORWARD", "-j net-forward")?;
-
-    thread::scope(|scope| {
-        for number in 1..=CONTAINERS {
-            let worker = &worker;
-            scope.spawn(move || {
-                // Number 7 has a typing error in its policy.
-                let protocol = if number == 7 { "tpc" } else { "tcp" };
-                let rule = format!("-p {protocol} --dport {} -j ACCEPT", 8_000 + number);
-                let chain = Chain::new(format!("net-c{number}"), [rule.as_str(), "-j DROP"]);
-                let result = chain
-                    .map_err(Into::into)
-                    .and_then(|chain| worker.rewrite_chains([chain]));
-                if let Err(error) = result {
-                    println!("container {number}: {error}");
-                }
-            });
-        }
-    });
-
-    // One that doesn't wait: the ticket tells later what became of it.
-    let jumps = (1..=CONTAINERS)
-        .filter(|number| *number != 7)
-        .map(|number| format!("-o veth{number} -j net-c{number}"));
-    let ticket = worker.rewrite_chains_later([Chain::new("net-forward", jumps)?]);
-    println!("asked for the dispatching chain; meanwhile this thread does something else");
-    ticket.wait()?;
-
-    let updater = worker.shutdown()?;
-    let stats = updater.stats();
     println!(
-        "{} requests in {} batches, {} failed, {} runs of iptables-restore",
-        stats.requests, stats.batch_requests.count, stats.requests_failed, stats.restores
+        "\nFour threads ask for three chains each; thread 2 asks for a match that doesn't exist."
     );
-    assert_eq!(updater.programmed_chains().len(), usize::from(CONTAINERS));
-    assert_eq!(stats.requests_failed, 1);
+    let threads = (1..=4).map(|number| {
+        let handle = handle.clone();
+        thread::spawn(move || -> Result<Vec<String>, iptables_updater::Error> {
+            let mut tickets = Vec::new();
+            for part in ["a", "b", "c"] {
+                let name = format!("web-{number}{part}");
+                let rule = match (number, part) {
+                    (2, "b") => "-m nosuchmatch -j ACCEPT",
+                    _ => "-s 192.0.2.0/24 -j ACCEPT",
+                };
+                let chain = Chain::new(&name, [rule, "-j RETURN"])?;
+                // Nobody waits yet: the thread goes on while the worker gathers.
+                tickets.push((name, handle.rewrite_chains_later([chain])));
+            }
+            let answers = tickets
+                .into_iter()
+                .map(|(name, ticket)| match ticket.wait() {
+                    Ok(()) => format!("thread {number}: {name} is programmed"),
+                    Err(error) => format!("thread {number}: {name} was refused: {error}"),
+                });
+            Ok(answers.collect())
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    for thread in threads {
+        let answers = thread.join().map_err(|_| "a thread has panicked")??;
+        for answer in answers {
+            println!("  {answer}");
+        }
+    }
+
+    println!("\nA circle is refused before anything is run, and a bad name at the call:");
+    let circle = [
+        Chain::new("web-x", ["-j web-y"])?,
+        Chain::new("web-y", ["-j web-x"])?,
+    ];
+    for answer in [handle.rewrite_chains(circle), handle.delete_chains(["-x"])] {
+        println!("  {}", answer.err().ok_or("it wasn't refused")?);
+    }
+
+    println!("\nA callback, where nobody wants to wait:");
+    handle
+        .delete_chains_later(["web-4c"])
+        .on_done(|answer| println!("  web-4c is deleted: {}", answer.is_ok()));
+
+    // Does what is queued first, the callback included.
+    let updater = handle.shutdown()?;
+    let names: Vec<_> = updater.programmed_chains();
+    println!("\nProgrammed at the end: {names:?}");
+    println!("{}", updater.stats());
+    assert_eq!(names.len(), 10, "12 asked for, one refused, one deleted");
     Ok(())
 }

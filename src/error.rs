@@ -1,6 +1,7 @@
 //! Every way in which something can be refused or fail, in sentences for people and data for programs.
 
 mod circle;
+mod debug;
 mod request;
 mod restore;
 mod value;

@@ -25,6 +25,27 @@
 //! # Ok::<(), iptables_updater::Error>(())
 //! ```
 //!
+//! An error's text says what failed, where, why, and what to do, that of its source included. A program prints it, and
+//! has no sources to walk through:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! # fn run() -> Result<(), iptables_updater::Error> { Ok(()) }
+//! fn main() -> ExitCode {
+//!     match run() {
+//!         Ok(()) => ExitCode::SUCCESS,
+//!         Err(error) => {
+//!             eprintln!("web-firewall: {error}");
+//!             ExitCode::FAILURE
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! `fn main() -> Result<(), Error>` prints the same sentence: it is what `{:?}` of an [`Error`] is, and `{:#?}` is the
+//! structure.
+//!
 //! The [`guide`] explains the rest, a page a subject: ownership, stubs, restarts, errors, batches and threads, living
 //! with other programs, testing, performance, and how to come from another library.
 //!

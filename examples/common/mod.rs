@@ -14,7 +14,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
 /// iptables in a network namespace of this process's own; where that can't be had, the simulated kernel.
-/// Says which it is in a line. `nf_tables` or `legacy` as the first argument chooses the back end.
+/// Says which it is in a line. `nf_tables` or `legacy` as the first argument chooses the back end, `simulated` the
+/// simulated kernel.
 ///
 /// The process must have no second thread yet.
 pub fn executor(version: IpVersion) -> Result<AnyExecutor, Box<dyn Error>> {
@@ -24,15 +25,24 @@ pub fn executor(version: IpVersion) -> Result<AnyExecutor, Box<dyn Error>> {
 /// The same for several IP versions, in one network namespace.
 pub fn executors()
 -> Result<impl FnMut(IpVersion) -> Result<AnyExecutor, ExecutorError>, Box<dyn Error>> {
-    let backend = match std::env::args().nth(1).as_deref() {
-        Some("nf_tables") => Some(Backend::NfTables),
-        Some("legacy") => Some(Backend::Legacy),
-        Some(other) => return Err(format!("{other:?} is no back end: nf_tables or legacy").into()),
-        None => None,
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let mut words = words.iter().map(String::as_str);
+    let (backend, simulated) = match words.find(|word| !word.starts_with("--")) {
+        Some("nf_tables") => (Some(Backend::NfTables), false),
+        Some("legacy") => (Some(Backend::Legacy), false),
+        Some("simulated") => (None, true),
+        Some(other) => {
+            return Err(format!("{other:?} is none of nf_tables, legacy, simulated").into());
+        }
+        None => (None, false),
     };
-    let real = enter_namespace()
-        .map_err(|reason| format!("no network namespace can be made ({reason})"))
-        .and_then(|()| real(IpVersion::V4, backend).map_err(|error| error.to_string()));
+    let real = if simulated {
+        Err("it was asked for".to_owned())
+    } else {
+        enter_namespace()
+            .map_err(|reason| format!("no network namespace can be made ({reason})"))
+            .and_then(|()| real(IpVersion::V4, backend).map_err(|error| error.to_string()))
+    };
     match &real {
         Ok(executor) => println!("On {executor}, in a network namespace of its own."),
         Err(reason) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::circle::Circle;
+use super::debug::debug_as_sentence;
 use super::{BadRule, ChainError, ChainNameError, PrefixError, RestoreError};
 use crate::outcome::Exit;
 use crate::{ChainName, HookChain, IpVersion, Rule, Table};
@@ -13,7 +14,10 @@ use crate::{ChainName, HookChain, IpVersion, Rule, Table};
 ///
 /// Whatever it is, nothing was half-done: the kernel's table and the updater's own picture of it are
 /// as they were before the call, unless the variant says otherwise.
-#[derive(Debug, Clone, thiserror::Error)]
+///
+/// `{}` and `{:?}` are the same sentence: what it was, why, and what to do; that of the source is part of it. So
+/// `fn main() -> Result<(), Error>` prints it, too. `{:#?}` is the structure.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A chain name was refused.
@@ -157,6 +161,23 @@ pub enum Error {
     #[error(transparent)]
     Executor(#[from] ExecutorError),
 }
+
+debug_as_sentence!(Error, (ChainName, Prefix, Chain, Restore, Executor), {
+    HookRule { chain, source },
+    CantTellApart { chain, rule, other },
+    NeverAbsent { chain, rule },
+    NotOwned { chain, prefixes },
+    RequiresNotOwned { chain, required, prefixes },
+    NotAllowed { chain, what },
+    HookInOwned { chain },
+    Cycle { chains },
+    CantMatch { chain, rule },
+    NoSpareChain { prefixes },
+    OverrideTooLate { chain },
+    StubRequires { chain, target },
+    Save { table, version, source },
+    WorkerGone { reason },
+});
 
 impl Error {
     /// What kind of failure of iptables-restore or iptables-save this is, if it is one.
@@ -332,8 +353,8 @@ pub enum SaveError {
     },
 }
 
-/// iptables couldn't be run.
-#[derive(Debug, Clone, thiserror::Error)]
+/// iptables couldn't be run. `{:?}` is the sentence, as that of [`Error`].
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
     /// There is no such program.
@@ -370,3 +391,10 @@ pub enum ExecutorError {
     #[error(transparent)]
     Other(#[from] Arc<dyn std::error::Error + Send + Sync>),
 }
+
+debug_as_sentence!(ExecutorError, (Other), {
+    NotFound { program },
+    NotExecutable { program },
+    Io { program, source },
+    Version { program, exit, output },
+});

@@ -1,5 +1,6 @@
 //! Why a chain name, a rule or a chain was refused, before anything was run.
 
+use super::debug::debug_as_sentence;
 use crate::{KernelChain, Table};
 
 /// Why a text can't be the name of a chain of ours.
@@ -235,7 +236,7 @@ pub enum RuleError {
 }
 
 /// Why a [`Chain`](crate::Chain) can't be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
     /// Its name, or the name of a chain that it requires, is no chain name.
@@ -252,6 +253,10 @@ pub enum ChainError {
         source: BadRule,
     },
 }
+
+debug_as_sentence!(ChainError, (Name), {
+    Rule { chain, number, source },
+});
 
 /// A text that was given as a rule, and why it is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

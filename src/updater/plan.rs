@@ -119,6 +119,8 @@ impl<E: Executor> IptablesUpdater<E> {
     /// On nf_tables, many new chains are created in pieces before the commit, because that is faster: the lines are
     /// the same then, but for `-N` in place of their declarations.
     ///
+    /// For its graph, a plan goes through all chains that the updater knows, though it copies no rules.
+    ///
     /// # Errors
     /// What those calls would refuse before they run anything.
     pub fn plan(&self, requests: &[Request]) -> Result<Plan, Error> {

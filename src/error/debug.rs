@@ -1,0 +1,69 @@
+//! How errors look in `{:?}`: as the sentence, because that is what `fn main() -> Result<(), Error>` and `unwrap` print.
+
+/// Implements `Debug`: `{:?}` is the sentence of `Display`, with the advice in it, and `{:#?}` the structure, as derived.
+macro_rules! debug_as_sentence {
+    ($type:ident, ($($tuple:ident),*), {$($name:ident { $($field:ident),* }),* $(,)?}) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                if !f.alternate() {
+                    return std::fmt::Display::fmt(self, f);
+                }
+                match self {
+                    $(Self::$tuple(inner) => {
+                        f.debug_tuple(stringify!($tuple)).field(inner).finish()
+                    })*
+                    $(Self::$name { $($field),* } => {
+                        f.debug_struct(stringify!($name))$(.field(stringify!($field), $field))*.finish()
+                    })*
+                }
+            }
+        }
+    };
+}
+
+pub(super) use debug_as_sentence;
+
+#[cfg(test)]
+mod tests {
+    use std::process::Termination;
+
+    use crate::{Chain, ChainName, Error, ExecutorError};
+
+    fn not_owned() -> Error {
+        Error::NotOwned {
+            chain: ChainName::new("db-in").unwrap(),
+            prefixes: "web-".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_main_prints_is_the_sentence() {
+        let sentence =
+            "chain db-in isn't owned: its name begins with none of this updater's prefixes (web-)";
+        assert_eq!(format!("{:?}", not_owned()), sentence);
+        let gone = ExecutorError::NotFound {
+            program: "/sbin/iptables".into(),
+        };
+        assert!(format!("{gone:?}").contains("install the package `iptables`"));
+        assert_eq!(format!("{:?}", Error::from(gone.clone())), gone.to_string());
+        let bad = Chain::new("web-in", ["-j"]).unwrap_err();
+        assert_eq!(format!("{bad:?}"), bad.to_string());
+        let answer: Result<(), Error> = Err(not_owned());
+        assert_eq!(format!("{answer:?}"), format!("Err({sentence})"));
+        // A type that `main` can return.
+        assert_ne!(
+            format!("{:?}", answer.report()),
+            format!("{:?}", std::process::ExitCode::SUCCESS)
+        );
+    }
+
+    #[test]
+    fn the_structure_is_in_the_alternate_form() {
+        let structure = "NotOwned {\n    chain: \"db-in\",\n    prefixes: \"web-\",\n}";
+        assert_eq!(format!("{:#?}", not_owned()), structure);
+        let bad = Error::from(Chain::new("web-in", ["-j"]).unwrap_err());
+        let structure = format!("{bad:#?}");
+        assert!(structure.starts_with("Chain(\n    Rule {\n"), "{structure}");
+        assert!(structure.contains("number: 1,"), "{structure}");
+    }
+}
