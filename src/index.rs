@@ -107,6 +107,12 @@ impl Index {
         Some((name, known.contents.as_ref()?))
     }
 
+    /// Whether the chain is programmed with just these contents.
+    pub(crate) fn holds(&self, chain: &Chain) -> bool {
+        let known = self.contents(chain.name().as_str());
+        known.is_some_and(|(_, contents)| contents.are_of(chain))
+    }
+
     /// The names of all programmed chains, in no particular order.
     pub fn programmed_chains(&self) -> impl Iterator<Item = &ChainName> {
         self.programmed_contents().map(|(name, _)| name)

@@ -153,7 +153,9 @@ impl<'i> Transaction<'i> {
         let mut new_requirements = Vec::new();
         let mut undo = Vec::with_capacity(changes.len());
         for change in changes {
-            if let Change::Rewrite(chain) = change {
+            if let Change::Rewrite(chain) = change
+                && (self.changes.contains_key(chain.name()) || !self.index.holds(chain))
+            {
                 let before = self.requirements_after(chain.name());
                 let after = self.index.requirements(chain).into_iter();
                 new_requirements.extend(after.filter(|r| before.binary_search(r).is_err()));
@@ -247,7 +249,10 @@ impl<'t> Work<'t> {
     fn new(transaction: &'t Transaction<'t>) -> Self {
         let index = transaction.index;
         let mut counts = BTreeMap::<ChainName, (isize, Option<usize>)>::new();
-        for (name, (_, request)) in &transaction.changes {
+        for (name, (change, request)) in &transaction.changes {
+            if matches!(change, Change::Rewrite(chain) if index.holds(chain)) {
+                continue;
+            }
             let before = index.requirements_of(name.as_str());
             let after = transaction.requirements_after(name);
             let gone = before.iter().filter(|r| after.binary_search(r).is_err());
@@ -300,8 +305,7 @@ impl<'t> Work<'t> {
 
         match change {
             Some((Change::Rewrite(chain), _)) => {
-                let held = self.index.contents(name.as_str());
-                if missing || held.is_none_or(|(_, held)| !held.are_of(chain)) {
+                if missing || !self.index.holds(chain) {
                     let (name, chain) = (name.clone(), chain.clone());
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));

@@ -2,10 +2,10 @@
 
 use crate::{Chain, ChainName, Rule};
 
-/// What parts the rules from the chains required by name: no rule is empty or has a newline.
-const END_OF_RULES: &str = "\n\n";
+/// What parts the rules from the chains required by name: no rule has a control character in it.
+const END_OF_RULES: char = '\0';
 
-/// The contents of a chain as one text: a rule a line, and behind an empty line, where there are any, the chains that
+/// The contents of a chain as one text: a rule a line, and behind a zero, where there are any, the chains that
 /// are required by name.
 ///
 /// A program may hold a quarter of a million rules: an allocation for each would take three times the room of
@@ -20,7 +20,7 @@ impl Contents {
         let requires: Vec<&str> = requires.collect();
         let mut text = rules.join("\n");
         if !requires.is_empty() {
-            text += END_OF_RULES;
+            text.push(END_OF_RULES);
             text += &requires.join("\n");
         }
         Self(text.into_boxed_str())
@@ -28,9 +28,9 @@ impl Contents {
 
     /// Whether that is what the chain shall hold.
     pub(crate) fn are_of(&self, chain: &Chain) -> bool {
-        let rules = chain.rules().iter().map(Rule::as_str);
-        let requires = chain.explicit_requirements().map(ChainName::as_str);
-        self.rules().eq(rules) && self.parts().1.lines().eq(requires)
+        let (rules, required) = self.parts();
+        let explicit = chain.explicit_requirements().map(ChainName::as_str);
+        is_joined(rules, chain.rules().iter().map(Rule::as_str)) && is_joined(required, explicit)
     }
 
     /// The chain of that name with these contents.
@@ -57,6 +57,18 @@ impl Contents {
     fn parts(&self) -> (&str, &str) {
         self.0.split_once(END_OF_RULES).unwrap_or((&self.0, ""))
     }
+}
+
+/// Whether the text is just these lines. Quicker than to look for its newlines first.
+fn is_joined<'l>(text: &str, lines: impl Iterator<Item = &'l str>) -> bool {
+    let mut rest = Some(text);
+    for (number, line) in lines.enumerate() {
+        if number > 0 {
+            rest = rest.and_then(|rest| rest.strip_prefix('\n'));
+        }
+        rest = rest.and_then(|rest| rest.strip_prefix(line));
+    }
+    rest == Some("")
 }
 
 #[cfg(test)]
