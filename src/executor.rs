@@ -55,7 +55,8 @@ pub trait Executor {
     }
 
     /// Whether this iptables may take one rule for another where it looks for one by its text (`-C`, `-D`). Hook rules
-    /// are handled with more care then, and at a higher price: what can't be told apart is refused.
+    /// are handled with more care then, and at a higher price: what can't be told apart is refused. An executor that wraps
+    /// another one hands this on.
     fn confuses_rules(&self) -> bool {
         false
     }
