@@ -86,8 +86,21 @@ pub(crate) fn push_word(line: &mut String, text: &str, quoted: bool) {
     line.push('"');
 }
 
-/// The word that follows the first of these options in a line of written words. What is in quotes is no option.
+/// The word that follows one of these options in a line of written words, which has one of them at most. What is in
+/// quotes is no option.
 pub(crate) fn value_of<'l, const N: usize>(line: &'l str, options: [&str; N]) -> Option<&'l str> {
+    if !line.contains('"') {
+        // Most lines have no quotes, and their target at the end: look from there.
+        let mut words = line.rsplit(' ');
+        let mut value = words.next()?;
+        for word in words {
+            if options.contains(&word) {
+                return Some(value);
+            }
+            value = word;
+        }
+        return None;
+    }
     let mut rest = line;
     let mut found = false;
     loop {

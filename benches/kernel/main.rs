@@ -1,7 +1,7 @@
 //! Ours against the raw tool, side by side in one run, on the real kernel: prints ratios, and writes
 //! `benches/RESULTS.md`.
 //!
-//! `cargo bench --bench kernel [-- --quick]`. Needs root and iptables; runs in a network namespace of its own.
+//! `cargo bench --bench kernel`; `-- legacy 20000` measures one back end at one size, and writes nothing. Needs root and iptables; runs in a network namespace of its own.
 
 mod raw;
 mod report;
@@ -222,7 +222,15 @@ impl Bench {
 }
 
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let named = |name: &str| arguments.iter().any(|argument| argument == name);
+    let sizes: Vec<usize> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
+    let backends = [Backend::NfTables, Backend::Legacy];
+    let chosen = backends
+        .iter()
+        .filter(|backend| named(&backend.to_string()));
+    let chosen: Vec<Backend> = chosen.copied().collect();
+    let whole = chosen.is_empty() && sizes.is_empty();
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
         println!("skipped: no network namespace can be made");
         return;
@@ -234,16 +242,19 @@ fn main() {
         println!("skipped: {}", probe.expect_err("no iptables"));
         return;
     };
-    let sizes: &[usize] = if quick {
-        &[1_000]
-    } else {
-        &[1_000, 10_000, 20_000, 50_000]
+    let sizes = match sizes.as_slice() {
+        [] => &[1_000, 10_000, 20_000, 50_000],
+        sizes => sizes,
+    };
+    let backends = match chosen.as_slice() {
+        [] => &backends[..],
+        chosen => chosen,
     };
     let mut rows = Vec::new();
-    for backend in [Backend::NfTables, Backend::Legacy] {
+    for backend in backends {
         for size in sizes {
             let mut bench = Bench {
-                backend,
+                backend: *backend,
                 chains: *size,
                 rows: Vec::new(),
             };
@@ -265,7 +276,7 @@ fn main() {
         report::table(&rows)
     );
     println!("{text}");
-    if !quick {
+    if whole {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/RESULTS.md");
         // What stands there of the other bench stays.
         let old = fs::read_to_string(path).unwrap_or_default();
