@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(first) = demo.first() {
         fs::write(&file, first)?;
     }
-    let mut read = stamp(&file)?;
+    let mut read = stamp(&file);
     load(&mut firewalls, &file, dry_run)?;
     let mut changes = demo.iter().skip(1);
     if dry_run {
@@ -63,10 +63,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             None if watch => {}
             None => break,
         }
-        while stamp(&file)? == read {
-            thread::sleep(Duration::from_millis(200));
-        }
-        read = stamp(&file)?;
+        // An editor may take the file away before it puts the new one there.
+        read = loop {
+            match stamp(&file) {
+                now @ Some(_) if now != read => break now,
+                _ => thread::sleep(Duration::from_millis(200)),
+            }
+        };
         // A mistake in the file, or of iptables, must not end the program: what was programmed stands.
         if let Err(error) = load(&mut firewalls, &file, false) {
             println!("\nThe old policy stays: {error}");
@@ -75,15 +78,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What tells that the file was written again.
-fn stamp(file: &Path) -> std::io::Result<(SystemTime, u64)> {
-    let metadata = fs::metadata(file)?;
-    Ok((metadata.modified()?, metadata.len()))
+/// What tells that the file was written again; `None` while it isn't there.
+fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 /// Shows what the file changes, and unless it is a dry run, does it.
 fn load(firewalls: &mut [Firewall], file: &Path, dry: bool) -> Result<(), Box<dyn Error>> {
-    let allow = policy::allow_list(&fs::read_to_string(file)?)?;
+    let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let allow = policy::allow_list(&text)?;
     for firewall in firewalls {
         let chains = policy::chains(firewall.ip_version(), &allow)?;
         let plan = firewall.plan(&[Request::rewrite(chains.clone())])?;
