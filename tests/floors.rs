@@ -61,16 +61,17 @@ fn source_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The source without comments, string contents and the tests at its end; newlines stay, so that lines can be counted.
+/// The source without comments, string contents and its module of tests; newlines stay, so that lines can be counted.
 fn code_of(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests {");
+    let text = without_tests(text);
     let mut code = String::new();
-    let mut rest = &text[..end.unwrap_or(text.len())];
+    let mut rest = text.as_str();
     while let Some(c) = rest.chars().next() {
+        let in_word = code.ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let skip = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(raw) = rest.strip_prefix("r#\"") {
-            raw.find("\"#").map_or(rest.len(), |at| at + 5)
+        } else if let Some(length) = raw_string_length(rest).filter(|_| !in_word) {
+            length
         } else if c == '"' {
             string_length(rest)
         } else if rest.starts_with("'\"'") {
@@ -84,6 +85,28 @@ fn code_of(text: &str) -> String {
         rest = &rest[skip..];
     }
     code
+}
+
+/// The source with empty lines in place of the module of tests, which ends at the next brace that begins a line.
+fn without_tests(text: &str) -> String {
+    let Some(start) = text.find("#[cfg(test)]\nmod tests {") else {
+        return text.to_owned();
+    };
+    let end = text[start..]
+        .find("\n}\n")
+        .map_or(text.len(), |at| start + at + 3);
+    let lines: String = text[start..end].matches('\n').collect();
+    [&text[..start], &lines, &text[end..]].concat()
+}
+
+/// The length of the raw string with which the text begins, with however many hashes: no backslash escapes in it.
+fn raw_string_length(text: &str) -> Option<usize> {
+    let after = text.strip_prefix('r')?;
+    let hashes = after.len() - after.trim_start_matches('#').len();
+    let content = after[hashes..].strip_prefix('"')?;
+    let closing = format!("\"{}", "#".repeat(hashes));
+    let end = content.find(&closing)?;
+    Some(1 + hashes + 1 + end + closing.len())
 }
 
 fn string_length(text: &str) -> usize {
@@ -274,6 +297,20 @@ fn what_points_upwards_is_found_in_every_form() {
         ),
         0
     );
+    assert_eq!(
+        faults(
+            &["chain"],
+            "#[cfg(test)]\nmod tests {\n    use crate::Plan;\n}\n\nuse crate::worker;"
+        ),
+        1,
+        "what stands behind the tests counts, the tests don't"
+    );
+    for raw in [r#"r"a\""#, "r#\"a\"b\"#", "r##\"a\"#b\"##"] {
+        let code = format!("const A: &str = {raw}; use crate::worker;");
+        assert_eq!(faults(&["chain"], &code), 1, "{code}");
+        let code = format!("const A: &str = \"\"; f({raw}, \"crate::worker\");");
+        assert_eq!(faults(&["chain"], &code), 0, "{code}");
+    }
     assert_eq!(faults(&["chain"], "use crate::nobody_knows;"), 1);
     assert_eq!(faults(&["nobody"], "use crate::chain;"), 1);
 }
