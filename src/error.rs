@@ -6,6 +6,7 @@ mod request;
 mod restore;
 mod value;
 
+pub(crate) use debug::debug_as_sentence;
 pub use request::{Error, ExecutorError, FailureClass, SaveError};
 pub use restore::RestoreError;
 pub use value::{BadRule, ChainError, ChainNameError, PrefixError, RuleError};

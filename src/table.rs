@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::debug_as_sentence;
+
 /// One table of iptables.
 ///
 /// One [`IptablesUpdater`](crate::IptablesUpdater) owns chains in one table of one IP version.
@@ -73,9 +75,13 @@ impl fmt::Display for Table {
 }
 
 /// The text isn't the name of a table.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no table is called {0:?}: there are filter, nat, mangle, raw and security")]
-pub struct UnknownTable(String);
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no table is called {name:?}: there are filter, nat, mangle, raw and security")]
+pub struct UnknownTable {
+    name: String,
+}
+
+debug_as_sentence!(struct UnknownTable { name });
 
 impl FromStr for Table {
     type Err = UnknownTable;
@@ -84,7 +90,9 @@ impl FromStr for Table {
         Self::ALL
             .into_iter()
             .find(|table| table.name() == name)
-            .ok_or_else(|| UnknownTable(name.to_owned()))
+            .ok_or_else(|| UnknownTable {
+                name: name.to_owned(),
+            })
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Implements `Debug`: `{:?}` is the sentence of `Display`, with the advice in it, and `{:#?}` the structure, as derived.
 macro_rules! debug_as_sentence {
-    ($type:ident, ($($tuple:ident),*), {$($name:ident { $($field:ident),* }),* $(,)?}) => {
+    (enum $type:ident, ($($tuple:ident),*), {$($name:ident { $($field:ident),* }),* $(,)?}) => {
         impl std::fmt::Debug for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 if !f.alternate() {
@@ -19,15 +19,30 @@ macro_rules! debug_as_sentence {
             }
         }
     };
+    (struct $type:ident { $($field:ident),* $(,)? }) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                if !f.alternate() {
+                    return std::fmt::Display::fmt(self, f);
+                }
+                let Self { $($field),* } = self;
+                f.debug_struct(stringify!($type))$(.field(stringify!($field), $field))*.finish()
+            }
+        }
+    };
 }
 
-pub(super) use debug_as_sentence;
+pub(crate) use debug_as_sentence;
 
 #[cfg(test)]
 mod tests {
     use std::process::Termination;
 
-    use crate::{Chain, ChainName, Error, ExecutorError};
+    use crate::memory::Fault;
+    use crate::{
+        Backend, BadRule, Chain, ChainName, Error, ExecutorError, FailureClass, IpVersion,
+        IptablesUpdater, MemoryExecutor, Prefixes, RestoreError, Rule, SavedTable, Table,
+    };
 
     fn not_owned() -> Error {
         Error::NotOwned {
@@ -48,6 +63,8 @@ mod tests {
         assert_eq!(format!("{:?}", Error::from(gone.clone())), gone.to_string());
         let bad = Chain::new("web-in", ["-j"]).unwrap_err();
         assert_eq!(format!("{bad:?}"), bad.to_string());
+        let table = "nta".parse::<Table>().unwrap_err();
+        assert_eq!(format!("{table:?}"), table.to_string());
         let answer: Result<(), Error> = Err(not_owned());
         assert_eq!(format!("{answer:?}"), format!("Err({sentence})"));
         // A type that `main` can return.
@@ -55,6 +72,45 @@ mod tests {
             format!("{:?}", answer.report()),
             format!("{:?}", std::process::ExitCode::SUCCESS)
         );
+    }
+
+    /// What is returned by value has the sentence too: `fn main() -> Result<(), Box<dyn Error>>` prints any of them.
+    #[test]
+    fn so_is_it_for_errors_of_values_and_of_the_tools() {
+        let rule = Rule::new("-s example.org -j ACCEPT").unwrap_err();
+        let errors: [Box<dyn std::error::Error>; 6] = [
+            rule.clone().into(),
+            "-x".parse::<ChainName>().unwrap_err().into(),
+            Prefixes::new(["A"]).unwrap_err().into(),
+            BadRule {
+                text: "-s example.org".to_owned(),
+                source: rule,
+            }
+            .into(),
+            SavedTable::parse(b"*filter\n", Table::Filter)
+                .unwrap_err()
+                .into(),
+            restore_error().into(),
+        ];
+        for error in errors {
+            assert_eq!(format!("{error:?}"), error.to_string());
+            let structure = format!("{error:#?}");
+            assert_ne!(structure, error.to_string());
+            assert!(structure.contains("\n    "), "{structure}");
+        }
+    }
+
+    fn restore_error() -> RestoreError {
+        let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+        kernel.fail_restore(1, Fault::Fails(FailureClass::Refused));
+        let mut filter = IptablesUpdater::builder(Table::Filter)
+            .chain_prefix("web-")
+            .open(kernel)
+            .unwrap();
+        match filter.rewrite_chains([Chain::new("web-in", ["-j DROP"]).unwrap()]) {
+            Err(Error::Restore(error)) => *error,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

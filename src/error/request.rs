@@ -162,7 +162,7 @@ pub enum Error {
     Executor(#[from] ExecutorError),
 }
 
-debug_as_sentence!(Error, (ChainName, Prefix, Chain, Restore, Executor), {
+debug_as_sentence!(enum Error, (ChainName, Prefix, Chain, Restore, Executor), {
     HookRule { chain, source },
     CantTellApart { chain, rule, other },
     NeverAbsent { chain, rule },
@@ -302,7 +302,7 @@ impl fmt::Display for FailureClass {
 }
 
 /// Why a table couldn't be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaveError {
     /// iptables-save itself failed.
@@ -353,6 +353,15 @@ pub enum SaveError {
     },
 }
 
+debug_as_sentence!(enum SaveError, (), {
+    Failed { class, exit, stderr },
+    NoCommit { line },
+    NoTable {},
+    Incompatible { line, notice },
+    Unexpected { line, text },
+    UnterminatedQuote { line },
+});
+
 /// iptables couldn't be run. `{:?}` is the sentence, as that of [`Error`].
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -392,7 +401,7 @@ pub enum ExecutorError {
     Other(#[from] Arc<dyn std::error::Error + Send + Sync>),
 }
 
-debug_as_sentence!(ExecutorError, (Other), {
+debug_as_sentence!(enum ExecutorError, (Other), {
     NotFound { program },
     NotExecutable { program },
     Io { program, source },

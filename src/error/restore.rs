@@ -4,13 +4,14 @@ use std::fmt;
 
 use super::FailureClass;
 use super::circle::Circle;
+use super::debug::debug_as_sentence;
 use crate::outcome::Exit;
 use crate::{Backend, ChainName, IpVersion, Table, excerpt};
 
 /// iptables-restore failed: what it was given, what it said, what that means.
 ///
 /// The input is one block, so nothing of it was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreError {
     /// What kind of failure it is.
@@ -47,6 +48,10 @@ pub struct RestoreError {
     /// How often it was tried.
     pub tries: u32,
 }
+
+debug_as_sentence!(struct RestoreError {
+    class, table, version, backend, line, text, chain, request, cascade, object, circle, leftover, exit, stderr, tries
+});
 
 impl std::error::Error for RestoreError {}
 

@@ -4,7 +4,7 @@ use super::debug::debug_as_sentence;
 use crate::{KernelChain, Table};
 
 /// Why a text can't be the name of a chain of ours.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainNameError {
     /// The name is empty.
@@ -57,13 +57,22 @@ pub enum ChainNameError {
     },
 }
 
+debug_as_sentence!(enum ChainNameError, (KernelChain), {
+    Empty {},
+    TooLong { name, length },
+    Character { name, character },
+    Lead { name },
+    BuiltInTarget { name },
+    NotInTable { table, chain },
+});
+
 fn names(table: Table) -> String {
     let names: Vec<_> = table.kernel_chains().iter().map(|c| c.name()).collect();
     names.join(", ")
 }
 
 /// Why a prefix can't mark chains as owned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixError {
     /// No prefix was given: nothing would be owned.
@@ -89,11 +98,17 @@ pub enum PrefixError {
     },
 }
 
+debug_as_sentence!(enum PrefixError, (), {
+    None {},
+    Name { prefix, source },
+    Target { prefix, target },
+});
+
 /// Why a text can't be a rule.
 ///
 /// Most of these would be accepted by iptables and do something else: the catalogue behind them was
 /// measured on iptables 1.8.9.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// A rule without a word.
@@ -235,6 +250,26 @@ pub enum RuleError {
     },
 }
 
+debug_as_sentence!(enum RuleError, (), {
+    Empty {},
+    ControlCharacter { character, at },
+    UnterminatedQuote { at },
+    TooLong { length, max },
+    TooManyWords { count, max },
+    WordTooLong { start, length, max },
+    NoOption { word },
+    ForbiddenOption { option },
+    MissingValue { option, found },
+    EmptyValue { option },
+    TextTooLong { option, length, max },
+    SeveralAddresses { option, value },
+    HostName { option, value },
+    BlankInName { option, value },
+    TargetName { target },
+    TwoTargets { first, second },
+    OtherChain { written, expected },
+});
+
 /// Why a [`Chain`](crate::Chain) can't be made.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -254,12 +289,12 @@ pub enum ChainError {
     },
 }
 
-debug_as_sentence!(ChainError, (Name), {
+debug_as_sentence!(enum ChainError, (Name), {
     Rule { chain, number, source },
 });
 
 /// A text that was given as a rule, and why it is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {source}")]
 pub struct BadRule {
     /// The text, cut short where it is long.
@@ -267,6 +302,8 @@ pub struct BadRule {
     /// Why.
     pub source: RuleError,
 }
+
+debug_as_sentence!(struct BadRule { text, source });
 
 impl From<std::convert::Infallible> for ChainNameError {
     fn from(never: std::convert::Infallible) -> Self {
