@@ -40,7 +40,7 @@ pub const REFUSED: &[(&str, &str)] = &[
 ];
 
 fn variant(error: &ChainNameError) -> String {
-    let debug = format!("{error:?}");
+    let debug = format!("{error:#?}");
     debug.split([' ', '(']).next().unwrap().to_owned()
 }
 

@@ -96,7 +96,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 fn variant(error: &RuleError) -> String {
-    let debug = format!("{error:?}");
+    let debug = format!("{error:#?}");
     debug.split([' ', '(']).next().unwrap().to_owned()
 }
 
