@@ -30,9 +30,14 @@ impl Print {
 #[derive(Default)]
 pub(crate) struct Fingerprints(HashMap<ChainName, Box<[Option<Print>]>>);
 
+/// All of them if they are few: there may be tens of thousands of chains.
 impl fmt::Debug for Fingerprints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fingerprints of {} chains", self.0.len())
+        let rules: usize = self.0.values().map(|prints| prints.len()).sum();
+        if self.0.len() + rules > 64 {
+            return write!(f, "Fingerprints of {} chains", self.0.len());
+        }
+        f.debug_tuple("Fingerprints").field(&self.0).finish()
     }
 }
 
