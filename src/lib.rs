@@ -43,8 +43,8 @@
 //! }
 //! ```
 //!
-//! `fn main() -> Result<(), Error>` prints the same sentence: it is what `{:?}` of an [`Error`] is, and `{:#?}` is the
-//! structure.
+//! `fn main() -> Result<(), Error>`, or with a boxed error, prints the same sentence: it is what `{:?}` of every error of this
+//! crate is, and `{:#?}` is the structure.
 //!
 //! The [`guide`] explains the rest, a page a subject: ownership, stubs, restarts, errors, batches and threads, living
 //! with other programs, testing, performance, and how to come from another library.
