@@ -209,14 +209,28 @@ impl<'a> Builder<'a> {
         self.commands.push((command, chain, argument));
     }
 
+    /// How many bytes the chains' contents take as text: all but a little of most inputs.
+    fn room(&self) -> usize {
+        let rule = |chain: &ChainName, rule: &Rule| {
+            "-A  \n".len() + chain.as_str().len() + rule.as_str().len()
+        };
+        let contents = self.contents.iter().map(|(_, chain, rules, _)| {
+            let rules = rules.iter().map(|text| rule(chain, text)).sum::<usize>();
+            "-N ".len() + chain.as_str().len() + NO_POLICY.len() + rules
+        });
+        contents.sum()
+    }
+
     pub(crate) fn build(mut self) -> RestoreInput {
         self.contents.sort_unstable_by_key(|(_, chain, ..)| *chain);
         self.deletions.sort_unstable_by_key(|(chain, _)| *chain);
         let mut writer = Writer {
-            text: format!("*{}\n", self.table),
-            runs: Vec::new(),
-            line: 2,
+            // A growing text of megabytes would be moved again and again.
+            text: String::with_capacity(self.room() + 1024),
+            runs: Vec::with_capacity(2 * self.contents.len()),
+            line: 1,
         };
+        writer.line(&["*", self.table.name(), "\n"]);
         for (command, chain, _, request) in &self.contents {
             writer.run(*command, HookChain::User((*chain).clone()), *request);
             let end = match command {

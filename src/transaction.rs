@@ -4,7 +4,10 @@
 //! [`Delta`]: what to write, which stubs to put, what to delete, and how the index looks afterwards. Its cost
 //! grows with what it touches, not with the number of chains that the index holds. Dropped, it leaves nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
 
 use crate::index::IndexUpdate;
 use crate::{Chain, ChainName, ChainState, Error, Index};
@@ -46,10 +49,20 @@ impl Change {
 #[derive(Debug, Clone)]
 pub struct Transaction<'i> {
     index: &'i Index,
-    /// The last change made to each chain, with the request that made it.
-    changes: BTreeMap<ChainName, (Change, usize)>,
+    /// The last change made to each chain.
+    changes: IndexMap<ChainName, Recorded>,
     /// Chains that the dataplane has lost: they are written again whatever they hold.
     missing: BTreeSet<ChainName>,
+}
+
+/// A change as it was asked for.
+#[derive(Debug, Clone)]
+struct Recorded {
+    change: Change,
+    /// The request that made it.
+    request: usize,
+    /// What the chain requires then; `None` where it is programmed with just these contents.
+    requires: Option<Vec<ChainName>>,
 }
 
 /// What a [`Transaction`] does to the dataplane and to the index.
@@ -139,7 +152,7 @@ impl<'i> Transaction<'i> {
     pub fn new(index: &'i Index) -> Self {
         Self {
             index,
-            changes: BTreeMap::new(),
+            changes: IndexMap::new(),
             missing: BTreeSet::new(),
         }
     }
@@ -153,23 +166,35 @@ impl<'i> Transaction<'i> {
         let mut new_requirements = Vec::new();
         let mut undo = Vec::with_capacity(changes.len());
         for change in changes {
-            if let Change::Rewrite(chain) = change
-                && (self.changes.contains_key(chain.name()) || !self.index.holds(chain))
-            {
-                let before = self.requirements_after(chain.name());
-                let after = self.index.requirements(chain).into_iter();
-                new_requirements.extend(after.filter(|r| before.binary_search(r).is_err()));
+            let name = change.chain();
+            let requires = match change {
+                Change::Rewrite(chain) if self.index.holds(chain) => None,
+                Change::Rewrite(chain) => Some(self.index.requirements(chain)),
+                Change::Delete(_) => Some(Vec::new()),
+            };
+            if requires.is_some() || self.changes.contains_key(name) {
+                let before = self.requirements_after(name);
+                let after = match &requires {
+                    Some(requires) => Cow::Borrowed(&requires[..]),
+                    None => Cow::Owned(self.index.requirements_of(name.as_str())),
+                };
+                let new = after.iter().filter(|r| before.binary_search(r).is_err());
+                new_requirements.extend(new.cloned());
             }
-            let name = change.chain().clone();
-            let before = self.changes.insert(name.clone(), (change.clone(), number));
-            undo.push((name, before));
+            let recorded = Recorded {
+                change: change.clone(),
+                request: number,
+                requires,
+            };
+            undo.push((name, self.changes.insert(name.clone(), recorded)));
         }
         let circle = self.find_circle(new_requirements);
         if circle.is_err() {
             for (name, before) in undo.into_iter().rev() {
                 match before {
-                    Some(before) => self.changes.insert(name, before),
-                    None => self.changes.remove(&name),
+                    Some(before) => self.changes.insert(name.clone(), before),
+                    // It is the last.
+                    None => self.changes.swap_remove(name),
                 };
             }
         }
@@ -201,7 +226,7 @@ impl<'i> Transaction<'i> {
             return Ok(());
         }
         let mut on_path = BTreeSet::from([root.clone()]);
-        let rest = self.requirements_after(&root).into_iter();
+        let rest = self.requirements_after(&root).into_owned().into_iter();
         let mut path = vec![(root, rest)];
         while let Some((_, rest)) = path.last_mut() {
             match rest.next() {
@@ -218,7 +243,7 @@ impl<'i> Transaction<'i> {
                 }
                 Some(next) if finished.contains(&next) => {}
                 Some(next) => {
-                    let rest = self.requirements_after(&next).into_iter();
+                    let rest = self.requirements_after(&next).into_owned().into_iter();
                     on_path.insert(next.clone());
                     path.push((next, rest));
                 }
@@ -228,11 +253,10 @@ impl<'i> Transaction<'i> {
     }
 
     /// What a chain requires once the changes are made.
-    fn requirements_after(&self, name: &ChainName) -> Vec<ChainName> {
-        match self.changes.get(name) {
-            Some((Change::Rewrite(chain), _)) => self.index.requirements(chain),
-            Some((Change::Delete(_), _)) => Vec::new(),
-            None => self.index.requirements_of(name.as_str()),
+    fn requirements_after(&self, name: &ChainName) -> Cow<'_, [ChainName]> {
+        match self.changes.get(name).map(|recorded| &recorded.requires) {
+            Some(Some(requires)) => Cow::Borrowed(requires),
+            Some(None) | None => Cow::Owned(self.index.requirements_of(name.as_str())),
         }
     }
 }
@@ -242,28 +266,27 @@ struct Work<'t> {
     index: &'t Index,
     transaction: &'t Transaction<'t>,
     /// By how much the count of requirers changes, and a request that changed it.
-    counts: BTreeMap<ChainName, (isize, Option<usize>)>,
+    counts: IndexMap<ChainName, (isize, Option<usize>)>,
 }
 
 impl<'t> Work<'t> {
     fn new(transaction: &'t Transaction<'t>) -> Self {
         let index = transaction.index;
-        let mut counts = BTreeMap::<ChainName, (isize, Option<usize>)>::new();
-        for (name, (change, request)) in &transaction.changes {
-            if matches!(change, Change::Rewrite(chain) if index.holds(chain)) {
+        let mut counts = IndexMap::<ChainName, (isize, Option<usize>)>::new();
+        for (name, recorded) in &transaction.changes {
+            let Some(after) = &recorded.requires else {
                 continue;
-            }
+            };
             let before = index.requirements_of(name.as_str());
-            let after = transaction.requirements_after(name);
             let gone = before.iter().filter(|r| after.binary_search(r).is_err());
             for gone in gone {
                 let count = counts.entry(gone.clone()).or_default();
-                *count = (count.0 - 1, count.1.or(Some(*request)));
+                *count = (count.0 - 1, count.1.or(Some(recorded.request)));
             }
             let new = after.iter().filter(|r| before.binary_search(r).is_err());
             for new in new {
                 let count = counts.entry(new.clone()).or_default();
-                *count = (count.0 + 1, Some(*request));
+                *count = (count.0 + 1, Some(recorded.request));
             }
         }
         Self {
@@ -276,10 +299,12 @@ impl<'t> Work<'t> {
     fn delta(&self) -> Delta {
         let mut delta = Delta::default();
         let changed = self.transaction.changes.keys();
-        let names: BTreeSet<&ChainName> = changed
+        let mut names: Vec<&ChainName> = changed
             .chain(self.counts.keys())
             .chain(&self.transaction.missing)
             .collect();
+        names.sort_unstable();
+        names.dedup();
         for name in names {
             self.chain(name, &mut delta);
         }
@@ -301,11 +326,11 @@ impl<'t> Work<'t> {
         let (change_of_count, cause) = self.counts.get(name).copied().unwrap_or_default();
         let count = self.index.requirers(name.as_str());
         let required = count.saturating_add_signed(change_of_count) > 0;
-        let request = change.map_or(cause, |(_, request)| Some(*request));
+        let request = change.map_or(cause, |recorded| Some(recorded.request));
 
-        match change {
-            Some((Change::Rewrite(chain), _)) => {
-                if missing || !self.index.holds(chain) {
+        match change.map(|recorded| (&recorded.change, &recorded.requires)) {
+            Some((Change::Rewrite(chain), requires)) => {
+                if missing || requires.is_some() {
                     let (name, chain) = (name.clone(), chain.clone());
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));

@@ -91,13 +91,16 @@ pub(crate) fn push_word(line: &mut String, text: &str, quoted: bool) {
 pub(crate) fn value_of<'l, const N: usize>(line: &'l str, options: [&str; N]) -> Option<&'l str> {
     if !line.contains('"') {
         // Most lines have no quotes, and their target at the end: look from there.
-        let mut words = line.rsplit(' ');
-        let mut value = words.next()?;
+        let mut words = line.as_bytes().rsplit(|byte| *byte == b' ');
+        let mut rest = line.len() - words.next()?.len();
+        let mut value = rest..line.len();
         for word in words {
-            if options.contains(&word) {
-                return Some(value);
+            let start = rest - 1 - word.len();
+            if options.iter().any(|option| option.as_bytes() == word) {
+                return Some(&line[value]);
             }
-            value = word;
+            value = start..rest - 1;
+            rest = start;
         }
         return None;
     }
