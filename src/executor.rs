@@ -40,6 +40,24 @@ pub trait Executor {
     /// The program couldn't be run.
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError>;
 
+    /// Runs `iptables-save -t table`, and hands on what it prints while it does: the outcome's `stdout` is empty then.
+    ///
+    /// A reader is done sooner so than if it had to wait for the whole of a large table. An executor that has
+    /// all of it at once may do without, as this does unless it is implemented; so does one that wraps another one and
+    /// has something to say about each [`save`](Self::save).
+    ///
+    /// # Errors
+    /// The program couldn't be run.
+    fn save_in_pieces(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome, ExecutorError> {
+        let mut outcome = self.save(table)?;
+        take(&std::mem::take(&mut outcome.stdout));
+        Ok(outcome)
+    }
+
     /// Runs `iptables-save -c -t table`: the same, with the counters of each rule. An executor that has no
     /// counters may leave them out, as this does unless it is implemented.
     ///
@@ -79,6 +97,14 @@ impl<E: Executor + ?Sized> Executor for &mut E {
         (**self).save(table)
     }
 
+    fn save_in_pieces(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome, ExecutorError> {
+        (**self).save_in_pieces(table, take)
+    }
+
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save_with_counters(table)
     }
@@ -107,6 +133,14 @@ impl<E: Executor + ?Sized> Executor for Box<E> {
 
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         (**self).save(table)
+    }
+
+    fn save_in_pieces(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome, ExecutorError> {
+        (**self).save_in_pieces(table, take)
     }
 
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {

@@ -3,7 +3,9 @@
 //! The text is kept whole and once; chains and rules are places in it.
 
 mod block;
+mod chains;
 mod parse;
+mod reader;
 mod words;
 
 use std::borrow::Cow;
@@ -12,6 +14,9 @@ use std::ops::Range;
 
 use crate::Table;
 use crate::error::SaveError;
+use chains::Chains;
+use parse::Parser;
+pub(crate) use reader::SaveReader;
 
 /// One table as `iptables-save` printed it.
 ///
@@ -32,18 +37,22 @@ use crate::error::SaveError;
 pub struct SavedTable<'a> {
     table: Table,
     text: Cow<'a, str>,
-    chains: Vec<Chain>,
+    chains: Chains,
     /// The rules of all chains, one chain after the other: a vector for each would be another allocation for each.
     rules: Vec<Rule>,
-    /// Places in `chains`, sorted by the chain's name.
-    by_name: Vec<usize>,
     notices: Vec<Range<usize>>,
+}
+
+/// Whether all of an output is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    NotYet,
 }
 
 /// A chain, as places in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Chain {
-    name: Range<usize>,
     policy: Option<Range<usize>>,
     counters: Option<Counters>,
     /// Its part of all rules.
@@ -79,19 +88,23 @@ impl<'a> SavedTable<'a> {
     /// A [`SaveError`]: the table isn't there, isn't whole or can't be shown, or a line is wrong.
     pub fn parse(output: &'a [u8], table: Table) -> Result<Self, SaveError> {
         let text = String::from_utf8_lossy(output);
+        let mut parser = Parser::new(table);
+        parser.read(&text, Whole::Yes)?;
+        Self::of(table, text, parser)
+    }
+
+    /// A table whose whole text that parser has read.
+    fn of(table: Table, text: Cow<'a, str>, parser: Parser) -> Result<Self, SaveError> {
         let parse::Parsed {
             chains,
             rules,
             notices,
-        } = parse::parse(&text, table)?;
-        let mut by_name: Vec<_> = (0..chains.len()).collect();
-        by_name.sort_unstable_by_key(|at| &text[chains[*at].name.clone()]);
+        } = parser.finish()?;
         Ok(Self {
             table,
             text,
             chains,
             rules,
-            by_name,
             notices,
         })
     }
@@ -103,15 +116,15 @@ impl<'a> SavedTable<'a> {
 
     /// The chains, in the order printed.
     pub fn chains(&self) -> impl ExactSizeIterator<Item = SavedChain<'_>> {
-        self.chains.iter().map(|chain| self.view(chain))
+        let chains = self.chains.iter();
+        chains.map(|(name, chain)| self.view(name, chain))
     }
 
     /// The chain of that name.
     pub fn chain(&self, name: &str) -> Option<SavedChain<'_>> {
-        let found = self
-            .by_name
-            .binary_search_by_key(&name, |at| self.view(&self.chains[*at]).name());
-        Some(self.view(&self.chains[self.by_name[found.ok()?]]))
+        let number = self.chains.find(&self.text, name)?;
+        let (name, chain) = self.chains.get(number)?;
+        Some(self.view(name, chain))
     }
 
     /// Every jump and goto: the chain in which it stands and the target that it names.
@@ -130,9 +143,10 @@ impl<'a> SavedTable<'a> {
         self.notices.iter().map(|at| &self.text[at.clone()])
     }
 
-    fn view<'t>(&'t self, chain: &'t Chain) -> SavedChain<'t> {
+    fn view<'t>(&'t self, name: &'t Range<usize>, chain: &'t Chain) -> SavedChain<'t> {
         SavedChain {
             text: &self.text,
+            name,
             chain,
             rules: &self.rules[chain.rules.clone()],
         }
@@ -153,6 +167,7 @@ impl fmt::Debug for SavedTable<'_> {
 #[derive(Clone, Copy)]
 pub struct SavedChain<'a> {
     text: &'a str,
+    name: &'a Range<usize>,
     chain: &'a Chain,
     rules: &'a [Rule],
 }
@@ -160,7 +175,7 @@ pub struct SavedChain<'a> {
 impl<'a> SavedChain<'a> {
     /// Its name. Made through nft it may be empty, hold blanks or be that of a target.
     pub fn name(self) -> &'a str {
-        &self.text[self.chain.name.clone()]
+        &self.text[self.name.clone()]
     }
 
     /// What becomes of a packet that reaches its end: `ACCEPT` or `DROP`. Only kernel chains have a policy.

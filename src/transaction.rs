@@ -328,9 +328,10 @@ impl<'t> Work<'t> {
         let required = count.saturating_add_signed(change_of_count) > 0;
         let request = change.map_or(cause, |recorded| Some(recorded.request));
 
-        match change.map(|recorded| (&recorded.change, &recorded.requires)) {
-            Some((Change::Rewrite(chain), requires)) => {
-                if missing || requires.is_some() {
+        let held = change.is_some_and(|recorded| recorded.requires.is_none());
+        match change.map(|recorded| &recorded.change) {
+            Some(Change::Rewrite(chain)) => {
+                if missing || !held {
                     let (name, chain) = (name.clone(), chain.clone());
                     delta.update.touched.push(name.clone());
                     delta.update.programmed.push((name, Some(chain.clone())));
@@ -340,7 +341,7 @@ impl<'t> Work<'t> {
                 }
                 return;
             }
-            Some((Change::Delete(_), _)) if before == ChainState::Programmed => {
+            Some(Change::Delete(_)) if before == ChainState::Programmed => {
                 delta.update.programmed.push((name.clone(), None));
             }
             _ => {}

@@ -205,6 +205,17 @@ impl Executor for CommandExecutor {
         self.settings.save(&self.binaries.save, &arguments)
     }
 
+    fn save_in_pieces(
+        &mut self,
+        table: Table,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome, ExecutorError> {
+        let arguments = ["-t".into(), table.name().into()];
+        let limit = self.settings.save_limit;
+        self.settings
+            .run(&self.binaries.save, &arguments, "", limit, take)
+    }
+
     fn save_with_counters(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
         let arguments = ["-c".into(), "-t".into(), table.name().into()];
         self.settings.save(&self.binaries.save, &arguments)
@@ -224,11 +235,25 @@ impl Settings {
         arguments: &[OsString],
         input: &str,
     ) -> Result<Outcome, ExecutorError> {
-        self.run(program, arguments, input, RESTORE_LIMIT)
+        self.run_whole(program, arguments, input, RESTORE_LIMIT)
     }
 
     fn save(&self, program: &Path, arguments: &[OsString]) -> Result<Outcome, ExecutorError> {
-        self.run(program, arguments, "", self.save_limit)
+        self.run_whole(program, arguments, "", self.save_limit)
+    }
+
+    /// Runs a program, and keeps all that it prints.
+    fn run_whole(
+        &self,
+        program: &Path,
+        arguments: &[OsString],
+        input: &str,
+        limit: u64,
+    ) -> Result<Outcome, ExecutorError> {
+        let mut stdout = Vec::new();
+        let mut take = |piece: &[u8]| stdout.extend_from_slice(piece);
+        let outcome = self.run(program, arguments, input, limit, &mut take)?;
+        Ok(Outcome { stdout, ..outcome })
     }
 
     fn run(
@@ -236,7 +261,8 @@ impl Settings {
         program: &Path,
         arguments: &[OsString],
         input: &str,
-        stdout: u64,
+        limit: u64,
+        take_stdout: &mut dyn FnMut(&[u8]),
     ) -> Result<Outcome, ExecutorError> {
         let words = self.prefix.iter().map(OsString::as_os_str);
         let mut words = words
@@ -252,9 +278,10 @@ impl Settings {
         debug!("running {command:?}");
         let limits = Limits {
             time: self.time_limit,
-            stdout,
+            stdout: limit,
         };
-        let outcome = process::run(command, input, limits).map_err(|source| ExecutorError::Io {
+        let outcome = process::run(command, input, limits, take_stdout);
+        let outcome = outcome.map_err(|source| ExecutorError::Io {
             program: first.into(),
             source: Arc::new(source),
         })?;

@@ -37,11 +37,17 @@ pub(super) struct Limits {
     pub(super) stdout: u64,
 }
 
-/// Runs the command with this input until it ends or a limit is reached; then its whole process group is killed.
+/// Runs the command with this input until it ends or a limit is reached; then its whole process group is killed. What
+/// it prints on standard output is handed on as it comes, and isn't in the outcome.
 ///
 /// # Errors
 /// The command couldn't be started.
-pub(super) fn run(mut command: Command, input: &str, limits: Limits) -> io::Result<Outcome> {
+pub(super) fn run(
+    mut command: Command,
+    input: &str,
+    limits: Limits,
+    take_stdout: &mut dyn FnMut(&[u8]),
+) -> io::Result<Outcome> {
     let deadline = deadline::from_now(limits.time);
     let mut child = command
         .stdin(Stdio::piped())
@@ -50,7 +56,10 @@ pub(super) fn run(mut command: Command, input: &str, limits: Limits) -> io::Resu
         .process_group(0)
         .spawn()?;
     // Both ends are served at once: iptables may print more than a pipe holds before it reads on.
-    let mut outputs = match serve(&mut child, input, limits) {
+    let mut stderr = Vec::new();
+    let mut take_stderr = |piece: &[u8]| stderr.extend_from_slice(piece);
+    let takers: [Taker<'_>; 2] = [take_stdout, &mut take_stderr];
+    let mut outputs = match serve(&mut child, input, limits, takers) {
         Ok(outputs) => outputs,
         Err(error) => {
             kill_group(&mut child)?;
@@ -78,25 +87,29 @@ pub(super) fn run(mut command: Command, input: &str, limits: Limits) -> io::Resu
         }
     };
     let flooded = outputs[0].is_over();
-    let [stdout, stderr] = outputs.map(|output| output.bytes);
     Ok(Outcome {
         // It may have been killed by the pipe that nobody reads any more, before anything else.
         exit: if flooded { Exit::Flooded } else { exit },
-        stdout,
+        stdout: Vec::new(),
         stderr,
     })
 }
 
 /// Starts the threads that serve the pipes; standard output and error are returned.
-fn serve(child: &mut Child, input: &str, limits: Limits) -> io::Result<[Output; 2]> {
+fn serve<'t>(
+    child: &mut Child,
+    input: &str,
+    limits: Limits,
+    [take_stdout, take_stderr]: [Taker<'t>; 2],
+) -> io::Result<[Output<'t>; 2]> {
     // The readers first: without one of them the input isn't begun.
     let stdout = child.stdout.take();
     let stdout = stdout.map(|pipe| read_all(pipe, limits.stdout, Beyond::Closed));
     let stderr = child.stderr.take();
     let stderr = stderr.map(|pipe| read_all(pipe, STDERR_LIMIT, Beyond::Dropped));
     let outputs = [
-        Output::new(stdout.transpose()?, limits.stdout),
-        Output::new(stderr.transpose()?, STDERR_LIMIT),
+        Output::new(stdout.transpose()?, limits.stdout, take_stdout),
+        Output::new(stderr.transpose()?, STDERR_LIMIT, take_stderr),
     ];
     if let Some(stdin) = child.stdin.take() {
         write_all(stdin, input.to_owned())?;
@@ -151,25 +164,37 @@ fn pass_on(pipe: &mut impl Read, mut to: impl FnMut(&[u8]) -> bool) -> bool {
     }
 }
 
-/// What has come out of a pipe so far.
-struct Output {
+/// Whoever wants what comes out of a pipe.
+type Taker<'t> = &'t mut dyn FnMut(&[u8]);
+
+/// What comes out of a pipe.
+struct Output<'t> {
     /// `None` once its end was reached.
     pipe: Option<Pipe>,
-    bytes: Vec<u8>,
+    take: Taker<'t>,
+    /// How many bytes have come.
+    length: u64,
     limit: u64,
 }
 
-impl Output {
-    fn new(pipe: Option<Pipe>, limit: u64) -> Self {
-        let bytes = Vec::new();
-        Self { pipe, bytes, limit }
+impl<'t> Output<'t> {
+    fn new(pipe: Option<Pipe>, limit: u64, take: Taker<'t>) -> Self {
+        Self {
+            pipe,
+            take,
+            length: 0,
+            limit,
+        }
     }
 
-    /// Collects until the pipe is closed; whether that was before the deadline.
+    /// Hands on what comes until the pipe is closed; whether that was before the deadline.
     fn wait_until(&mut self, deadline: Instant) -> bool {
         while let Some(pipe) = &self.pipe {
             match pipe.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(chunk) => self.bytes.extend_from_slice(&chunk),
+                Ok(chunk) => {
+                    self.length += chunk.len() as u64;
+                    (self.take)(&chunk);
+                }
                 Err(RecvTimeoutError::Disconnected) => self.pipe = None,
                 Err(RecvTimeoutError::Timeout) => return false,
             }
@@ -179,12 +204,12 @@ impl Output {
 
     /// Whether more was printed than is kept.
     fn is_over(&self) -> bool {
-        self.bytes.len() as u64 > self.limit
+        self.length > self.limit
     }
 }
 
-/// Collects what is left in the pipes of a killed group; whether they were closed.
-fn drain(outputs: &mut [Output; 2]) -> bool {
+/// Takes what is left in the pipes of a killed group; whether they were closed.
+fn drain(outputs: &mut [Output<'_>; 2]) -> bool {
     let grace = Instant::now() + GRACE;
     let [stdout, stderr] = outputs.each_mut().map(|output| output.wait_until(grace));
     stdout && stderr
@@ -204,7 +229,7 @@ enum Ended {
 ///
 /// The end of the pipes wakes this up at once. A child that has ended while something that it started
 /// still holds a pipe open isn't waited for any longer than [`GRACE`].
-fn wait(child: &mut Child, outputs: &mut [Output; 2], deadline: Instant) -> io::Result<Ended> {
+fn wait(child: &mut Child, outputs: &mut [Output<'_>; 2], deadline: Instant) -> io::Result<Ended> {
     let mut ended: Option<Instant> = None;
     while !outputs
         .iter_mut()

@@ -173,7 +173,70 @@ fn pair(counters: Option<Counters>) -> Option<(u64, u64)> {
     counters.map(|counters| (counters.packets, counters.bytes))
 }
 
+/// A place, what is done there, and with which byte.
+type Edit = (prop::sample::Index, usize, u8);
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let bytes = prop::sample::select(b" \"\\\n:*-[]#Aj\xff\xc3".to_vec());
+    (any::<prop::sample::Index>(), 0..4_usize, bytes)
+}
+
+/// The output with these edits.
+fn mutated(model: &Model, edits: Vec<Edit>) -> Vec<u8> {
+    let mut output = model.render().into_bytes();
+    for (place, kind, byte) in edits {
+        if output.is_empty() {
+            break;
+        }
+        let at = place.index(output.len());
+        match kind {
+            0 => output[at] = byte,
+            1 => output.insert(at, byte),
+            2 => drop(output.remove(at)),
+            _ => output.truncate(at),
+        }
+    }
+    output
+}
+
+/// All that can be known of what was read.
+fn all(read: Result<SavedTable<'_>, SaveError>) -> String {
+    match read {
+        Ok(saved) => {
+            let notices: Vec<_> = saved.notices().collect();
+            let mut all = format!("{notices:?}\n");
+            for chain in saved.chains() {
+                let rules: Vec<_> = chain.rules().collect();
+                writeln!(all, "{chain:?} {:?} {rules:?}", chain.counters()).unwrap();
+            }
+            all
+        }
+        Err(error) => format!("{error:#?}"),
+    }
+}
+
 proptest! {
+    #[test]
+    fn in_pieces_it_is_read_as_in_one(
+        model in model(),
+        edits in prop::collection::vec(edit(), 0..4),
+        pieces in prop::collection::vec(1..40_usize, 1..8),
+    ) {
+        let output = mutated(&model, edits);
+        let mut reader = SaveReader::new(Table::Filter);
+        let mut rest = &output[..];
+        for length in pieces.iter().cycle() {
+            let (piece, behind) = rest.split_at((*length).min(rest.len()));
+            reader.read(piece);
+            rest = behind;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        let whole = SavedTable::parse(&output, Table::Filter);
+        prop_assert_eq!(all(reader.finish()), all(whole));
+    }
+
     #[test]
     fn what_iptables_save_prints_is_read_back(model in model(), before in any::<bool>()) {
         let mut output = model.render();
@@ -211,24 +274,9 @@ proptest! {
     #[test]
     fn any_mutation_of_a_save_is_read_or_refused(
         model in model(),
-        edits in prop::collection::vec(
-            (any::<prop::sample::Index>(), 0..4_usize, prop::sample::select(b" \"\\\n:*-[]#Aj\xff\xc3".to_vec())),
-            1..8,
-        ),
+        edits in prop::collection::vec(edit(), 1..8),
     ) {
-        let mut output = model.render().into_bytes();
-        for (place, kind, byte) in edits {
-            if output.is_empty() {
-                break;
-            }
-            let at = place.index(output.len());
-            match kind {
-                0 => output[at] = byte,
-                1 => output.insert(at, byte),
-                2 => drop(output.remove(at)),
-                _ => output.truncate(at),
-            }
-        }
+        let output = mutated(&model, edits);
         if let Ok(saved) = SavedTable::parse(&output, Table::Filter) {
             // Every place lies within the text, and within its own rule.
             for chain in saved.chains() {

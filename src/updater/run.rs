@@ -8,7 +8,7 @@ use log::{debug, trace, warn};
 use crate::error::{Error, ExecutorError, FailureClass, RestoreError, SaveError};
 use crate::failure::Failure;
 use crate::retry::{Clock, RetryPolicy};
-use crate::save::SavedTable;
+use crate::save::{SaveReader, SavedTable};
 use crate::stats::Stats;
 use crate::{Executor, Exit, Outcome, RestoreInput, Table, excerpt};
 
@@ -111,7 +111,7 @@ impl<E: Executor> Runner<E> {
 
     /// Reads the table and hands it to `read`.
     pub(crate) fn save<T>(&mut self, read: impl FnOnce(&SavedTable<'_>) -> T) -> Result<T, Error> {
-        self.save_by(E::save, read)
+        self.save_by(E::save_in_pieces, read)
     }
 
     /// The same with the counters of each rule.
@@ -119,21 +119,29 @@ impl<E: Executor> Runner<E> {
         &mut self,
         read: impl FnOnce(&SavedTable<'_>) -> T,
     ) -> Result<T, Error> {
-        self.save_by(E::save_with_counters, read)
+        let at_once = |executor: &mut E, table: Table, take: &mut dyn FnMut(&[u8])| {
+            let outcome = executor.save_with_counters(table)?;
+            take(&outcome.stdout);
+            Ok(outcome)
+        };
+        self.save_by(at_once, read)
     }
 
     fn save_by<T>(
         &mut self,
-        save: fn(&mut E, Table) -> Result<Outcome, ExecutorError>,
+        save: impl Fn(&mut E, Table, &mut dyn FnMut(&[u8])) -> Result<Outcome, ExecutorError>,
         read: impl FnOnce(&SavedTable<'_>) -> T,
     ) -> Result<T, Error> {
         let mut pauses = self.retry.pauses();
         let mut tries = 0;
         loop {
-            let outcome = save(&mut self.executor, self.table)?;
+            let mut reader = SaveReader::new(self.table);
+            let outcome = save(&mut self.executor, self.table, &mut |piece| {
+                reader.read(piece);
+            })?;
             tries += 1;
             self.stats.saves += 1;
-            let source = match Self::parse(&outcome, self.table) {
+            let source = match Self::saved(&outcome, reader) {
                 Ok(saved) => return Ok(read(&saved)),
                 Err(source) => source,
             };
@@ -156,7 +164,8 @@ impl<E: Executor> Runner<E> {
         }
     }
 
-    fn parse(outcome: &Outcome, table: Table) -> Result<SavedTable<'_>, SaveError> {
+    /// What was read, if the tool itself has nothing to say against it.
+    fn saved(outcome: &Outcome, reader: SaveReader) -> Result<SavedTable<'static>, SaveError> {
         if let Some(failure) = Failure::of_save(outcome) {
             return Err(SaveError::Failed {
                 class: failure.class,
@@ -164,7 +173,7 @@ impl<E: Executor> Runner<E> {
                 stderr: excerpt::of_bytes(&outcome.stderr),
             });
         }
-        SavedTable::parse(&outcome.stdout, table)
+        reader.finish()
     }
 
     fn may_try_again(&self, class: FailureClass, tries: u32, ambiguous: u32) -> bool {
