@@ -1,214 +1,249 @@
-//! Turns policy into chains: a dispatching one, two for each endpoint, two for each profile.
-//!
-//! ```text
-//!                        from a workload
-//! FORWARD ─► pa-forward ─┬─ -i cali+ ─► pa-from ─┬─ -i cali1 ─► pa-from-<endpoint> ─► pa-out-<profile>…
-//!                        │                       └─ unknown: drop
-//!                        │ to a workload
-//!                        ├─ -o cali+ ─► pa-to ───┬─ -o cali1 ─► pa-to-<endpoint> ───► pa-in-<profile>…
-//!                        │                       └─ unknown: drop
-//!                        └─ allowed: accept
-//! ```
-//!
-//! A profile allows a packet by a mark; an endpoint's chain drops what none of its profiles has allowed.
+//! Typed state to chains. Pure: the same state always gives the same chains.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use iptables_updater::IpVersion;
+use iptables_updater::{Chain, IpVersion};
+use log::warn;
+use sha2::{Digest as _, Sha256};
 
-use crate::model::{Action, INTERFACES, PolicyRule, Profile, Protocol, State};
+use crate::model::{Action, Endpoint, InterfaceName, PolicyRule, Ports, Profile, Protocol, State};
 
-/// What the names of all chains begin with.
 pub const PREFIX: &str = "pa-";
-/// The chain that is hooked into `FORWARD`.
-pub const FORWARD: &str = "pa-forward";
-/// Says that a profile has allowed the packet.
-const MARK: &str = "0x1000000/0x1000000";
-/// Says that none has.
-const NO_MARK: &str = "0x0/0x1000000";
 
-/// Chains with their rules, by name.
-pub type Chains = BTreeMap<String, Vec<String>>;
+/// The rules that lead into our chains: kernel chain and rule.
+pub const HOOKS: [(&str, &str); 3] = [
+    ("FORWARD", "-j pa-FORWARD"),
+    ("INPUT", "-j pa-INPUT"),
+    ("OUTPUT", "-j pa-OUTPUT"),
+];
 
-/// A chain's name: what it is for, and the id if that fits, else a hash of it.
-fn name(kind: &str, id: &str) -> String {
-    let plain = id
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-    let whole = format!("{PREFIX}{kind}-{id}");
-    if plain && !id.is_empty() && whole.len() <= 28 {
-        return whole;
-    }
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    format!("{PREFIX}{kind}-{:016x}", hasher.finish())
+/// "Allowed so far". A verdict of ACCEPT inside an endpoint's chain would skip the chain of the endpoint on
+/// the packet's other side, so allowing sets this bit, and the top chain accepts.
+const ALLOW: &str = "-j MARK --set-xmark 0x1/0x1";
+const FORGET: &str = "-j MARK --set-xmark 0x0/0x1";
+const RETURN_IF_ALLOWED: &str = "-m mark --mark 0x1/0x1 -j RETURN";
+
+/// multiport takes 15 ports, and a range counts as two.
+const MULTIPORT_SLOTS: usize = 15;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// What a workload sends.
+    From,
+    /// What a workload receives.
+    To,
 }
 
-/// The chains of a policy, for one IP version.
-pub fn chains(state: &State, version: IpVersion) -> Chains {
-    let mut chains = Chains::new();
-    let accept = |option| format!("{option} {INTERFACES}+ -m mark --mark {MARK} -j ACCEPT");
-    let forward = [
-        format!("-i {INTERFACES}+ -j {PREFIX}from"),
-        format!("-o {INTERFACES}+ -j {PREFIX}to"),
-        accept("-i"),
-        accept("-o"),
-    ];
-    chains.insert(FORWARD.to_owned(), forward.to_vec());
-    for (kind, option, of_profile) in [("from", "-i", "out"), ("to", "-o", "in")] {
-        let mut dispatch = Vec::new();
-        for (id, endpoint) in &state.endpoints {
-            let chain = name(kind, id);
-            // Going there, not jumping: what returns goes on in `pa-forward`.
-            dispatch.push(format!(
-                "{option} {} -g {chain}",
-                endpoint.interface.as_str()
-            ));
-            let mut rules = vec![
-                "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT".to_owned(),
-                format!("-j MARK --set-xmark {NO_MARK}"),
-            ];
-            for profile in &endpoint.profiles {
-                rules.push(format!("-j {}", name(of_profile, profile)));
-                rules.push(format!("-m mark --mark {MARK} -j RETURN"));
-            }
-            rules.push("-j DROP".to_owned());
-            chains.insert(chain, rules);
-        }
-        dispatch.push("-j DROP".to_owned());
-        chains.insert(format!("{PREFIX}{kind}"), dispatch);
+/// The chains that shall exist, by name.
+///
+/// One that the library refuses is logged and left out: the others aren't hurt, and a stub stands in for it.
+pub fn compile(
+    state: &State,
+    version: IpVersion,
+    interface_prefix: &str,
+) -> BTreeMap<String, Chain> {
+    let mut chains = BTreeMap::new();
+    let mut add = |name: String, rules: Vec<String>| match Chain::new(
+        name.as_str(),
+        rules.iter().map(String::as_str),
+    ) {
+        Ok(chain) => drop(chains.insert(name, chain)),
+        Err(error) => warn!("{version}: chain {name} is left out: {error}"),
+    };
+    let endpoints = by_interface(state);
+    for (name, dispatches) in [
+        ("pa-FORWARD", &["pa-from", "pa-to"][..]),
+        ("pa-INPUT", &["pa-from"]),
+        ("pa-OUTPUT", &["pa-to"]),
+    ] {
+        let mut rules = vec![FORGET.to_owned()];
+        rules.extend(dispatches.iter().map(|chain| format!("-j {chain}")));
+        rules.push("-m mark --mark 0x1/0x1 -j ACCEPT".to_owned());
+        add(name.to_owned(), rules);
     }
-    for id in state.wanted_profiles() {
-        // What isn't there, or can't be read, isn't programmed: the library's stub drops.
-        if let Some(profile) = state.profiles.get(id) {
-            chains.insert(name("in", id), profile_rules(profile, true, version));
-            chains.insert(name("out", id), profile_rules(profile, false, version));
+    for direction in [Direction::From, Direction::To] {
+        let (name, side) = match direction {
+            Direction::From => ("pa-from", "-i"),
+            Direction::To => ("pa-to", "-o"),
+        };
+        let interfaces = endpoints.keys();
+        let mut rules: Vec<String> = interfaces
+            .map(|interface| {
+                let chain = endpoint_chain(direction, interface);
+                format!("{side} {} -g {chain}", interface.as_str())
+            })
+            .collect();
+        // An interface of a workload that we know nothing of, or nothing that we understand.
+        rules.push(format!("{side} {interface_prefix}+ -j DROP"));
+        add(name.to_owned(), rules);
+        for (interface, endpoint) in &endpoints {
+            let rules = endpoint_rules(direction, endpoint, version);
+            add(endpoint_chain(direction, interface), rules);
+        }
+        for (id, profile) in &state.profiles {
+            let rules = profile_rules(direction, profile, version);
+            add(profile_chain(direction, id), rules);
         }
     }
     chains
 }
 
-fn profile_rules(profile: &Profile, inbound: bool, version: IpVersion) -> Vec<String> {
-    let rules = if inbound {
-        &profile.inbound
-    } else {
-        &profile.outbound
+/// Where two endpoints claim one interface, the one whose key sorts first has it.
+fn by_interface(state: &State) -> BTreeMap<&InterfaceName, &Endpoint> {
+    let mut endpoints = BTreeMap::new();
+    for (id, endpoint) in &state.endpoints {
+        if endpoints.contains_key(&endpoint.interface) {
+            let interface = endpoint.interface.as_str();
+            warn!("endpoint {id} is left out: another one has interface {interface}");
+        } else {
+            endpoints.insert(&endpoint.interface, endpoint);
+        }
+    }
+    endpoints
+}
+
+fn endpoint_rules(direction: Direction, endpoint: &Endpoint, version: IpVersion) -> Vec<String> {
+    let mut rules = vec![FORGET.to_owned()];
+    if version == IpVersion::V6 {
+        // Without neighbour discovery there is no traffic at all, and its sources are link-local.
+        let types = match direction {
+            Direction::From => [133, 135, 136],
+            Direction::To => [134, 135, 136],
+        };
+        let discovery = types.map(|kind| format!("-p icmpv6 --icmpv6-type {kind} {ALLOW}"));
+        rules.extend(discovery);
+        rules.push(RETURN_IF_ALLOWED.to_owned());
+    }
+    if direction == Direction::From {
+        // Whoever doesn't send from one of its own addresses is dropped.
+        let own = endpoint.nets.iter().filter(|net| net.is_of(version));
+        rules.extend(own.map(|net| format!("-s {net} {ALLOW}")));
+        rules.push("-m mark ! --mark 0x1/0x1 -j DROP".to_owned());
+        rules.push(FORGET.to_owned());
+    }
+    rules.push("-m conntrack --ctstate INVALID -j DROP".to_owned());
+    rules.push(format!(
+        "-m conntrack --ctstate RELATED,ESTABLISHED {ALLOW}"
+    ));
+    rules.push(RETURN_IF_ALLOWED.to_owned());
+    for id in &endpoint.profiles {
+        rules.push(format!("-j {}", profile_chain(direction, id)));
+        rules.push(RETURN_IF_ALLOWED.to_owned());
+    }
+    rules.push("-j DROP".to_owned());
+    rules
+}
+
+fn profile_rules(direction: Direction, profile: &Profile, version: IpVersion) -> Vec<String> {
+    let rules = match direction {
+        Direction::From => &profile.outbound,
+        Direction::To => &profile.inbound,
     };
     rules
         .iter()
-        .filter_map(|rule| Some((matches(rule, inbound, version)?, rule.action)))
-        .flat_map(|(matches, action)| match action {
-            Action::Deny => vec![format!("{matches}-j DROP")],
-            Action::Allow => vec![
-                format!("{matches}-j MARK --set-xmark {MARK}"),
-                format!("-m mark --mark {MARK} -j RETURN"),
-            ],
-        })
+        .flat_map(|rule| policy_rule(direction, rule, version))
         .collect()
 }
 
-/// What a rule matches, in the words of iptables; `None` if it is about the other IP version.
-fn matches(rule: &PolicyRule, inbound: bool, version: IpVersion) -> Option<String> {
-    let mut words = String::new();
-    if let Some(net) = rule.net {
-        let v4 = version == IpVersion::V4;
-        if net.address.is_ipv4() != v4 {
-            return None;
+/// None where the rule is of the other IP version; several where there are many ports.
+fn policy_rule(direction: Direction, rule: &PolicyRule, version: IpVersion) -> Vec<String> {
+    let mut matches = String::new();
+    if let Some(protocol) = rule.protocol {
+        let name = match (protocol, version) {
+            (Protocol::Tcp, _) => "tcp",
+            (Protocol::Udp, _) => "udp",
+            (Protocol::Sctp, _) => "sctp",
+            (Protocol::Icmp, IpVersion::V4) => "icmp",
+            (Protocol::Icmpv6, IpVersion::V6) => "icmpv6",
+            (Protocol::Icmp | Protocol::Icmpv6, _) => return Vec::new(),
+        };
+        matches += &format!("-p {name} ");
+    }
+    if let Some(net) = &rule.net {
+        if !net.is_of(version) {
+            return Vec::new();
         }
-        let option = if inbound { "-s" } else { "-d" };
-        words += &format!("{option} {}/{} ", net.address, net.prefix);
+        let side = match direction {
+            Direction::From => "-d",
+            Direction::To => "-s",
+        };
+        matches += &format!("{side} {net} ");
     }
-    let protocol = match (rule.protocol, version) {
-        (Some(Protocol::Icmp), IpVersion::V6) => Some("icmpv6"),
-        (Some(Protocol::Icmp), IpVersion::V4) => Some("icmp"),
-        (Some(Protocol::Udp), _) => Some("udp"),
-        (Some(Protocol::Tcp), _) => Some("tcp"),
-        // Ports are those of TCP, if nothing else is said.
-        (None, _) => (!rule.ports.is_empty()).then_some("tcp"),
+    let mut port_matches: Vec<String> = port_lists(&rule.ports)
+        .into_iter()
+        .map(|list| format!("-m multiport --dports {list} "))
+        .collect();
+    if port_matches.is_empty() {
+        port_matches.push(String::new());
+    }
+    let verdicts = match rule.action {
+        Action::Allow => &[ALLOW, RETURN_IF_ALLOWED][..],
+        Action::Deny => &["-j DROP"],
     };
-    if let Some(protocol) = protocol {
-        words += &format!("-p {protocol} ");
+    let mut rules = Vec::new();
+    for ports in port_matches {
+        rules.push(format!("{matches}{ports}{}", verdicts[0]));
     }
-    if !rule.ports.is_empty() {
-        let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
-        words += &format!("-m multiport --dports {} ", ports.join(","));
+    rules.extend(verdicts[1..].iter().map(ToString::to_string));
+    rules
+}
+
+/// Port lists, each short enough for one rule.
+fn port_lists(ports: &[Ports]) -> Vec<String> {
+    let mut lists = Vec::new();
+    let mut slots = MULTIPORT_SLOTS;
+    for Ports { first, last } in ports {
+        let (text, needs) = if first == last {
+            (first.to_string(), 1)
+        } else {
+            (format!("{first}:{last}"), 2)
+        };
+        match lists.last_mut() {
+            Some(list) if slots >= needs => {
+                *list = format!("{list},{text}");
+                slots -= needs;
+            }
+            _ => {
+                lists.push(text);
+                slots = MULTIPORT_SLOTS - needs;
+            }
+        }
     }
-    Some(words)
+    lists
+}
+
+fn endpoint_chain(direction: Direction, interface: &InterfaceName) -> String {
+    let kind = match direction {
+        Direction::From => "fe",
+        Direction::To => "te",
+    };
+    format!("{PREFIX}{kind}-{}", interface.as_str())
+}
+
+fn profile_chain(direction: Direction, id: &str) -> String {
+    let kind = match direction {
+        Direction::From => "po",
+        Direction::To => "pi",
+    };
+    format!("{PREFIX}{kind}-{}", short(id))
+}
+
+/// At most 22 bytes that a chain's name may hold, and never the same for two ids: what isn't short and plain
+/// is hashed, and only a hash begins with `_`.
+fn short(id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if id.len() <= 22 && !id.starts_with('_') && id.bytes().all(plain) {
+        return id.to_owned();
+    }
+    let hash = Sha256::digest(id);
+    let hex: String = hash
+        .iter()
+        .take(10)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("_{hex}")
 }
 
 #[cfg(test)]
-mod tests {
-    use iptables_updater::{Backend, Chain, IptablesUpdater, MemoryExecutor, Table};
-
-    use super::*;
-
-    fn state() -> State {
-        let mut state = State::new("a");
-        let endpoint = br#"{"interface":"cali1","profiles":["web","missing"]}"#;
-        let key = "/policy_agent/v1/host/a/workload/k8s/web-1/endpoint/eth0";
-        state.set(key, Some(endpoint)).unwrap();
-        let profile = br#"{"inbound":[
-            {"action":"deny","net":"10.6.6.0/24"},
-            {"action":"allow","protocol":"tcp","ports":[80,443],"net":"10.0.0.0/8"},
-            {"action":"allow","protocol":"icmp"},
-            {"action":"allow","net":"fd00::/8"}],"outbound":[{"action":"allow"}]}"#;
-        let key = "/policy_agent/v1/policy/profile/web/rules";
-        state.set(key, Some(profile)).unwrap();
-        state
-    }
-
-    #[test]
-    fn each_ip_version_gets_its_own_rules() {
-        let chains_of = |version| chains(&state(), version).remove("pa-in-web").unwrap();
-        let mark = "-j MARK --set-xmark 0x1000000/0x1000000";
-        let done = "-m mark --mark 0x1000000/0x1000000 -j RETURN";
-        assert_eq!(
-            chains_of(IpVersion::V4),
-            [
-                "-s 10.6.6.0/24 -j DROP",
-                &format!("-s 10.0.0.0/8 -p tcp -m multiport --dports 80,443 {mark}"),
-                done,
-                &format!("-p icmp {mark}"),
-                done,
-            ]
-        );
-        assert_eq!(
-            chains_of(IpVersion::V6),
-            [
-                &format!("-p icmpv6 {mark}"),
-                done,
-                &format!("-s fd00::/8 {mark}"),
-                done
-            ]
-        );
-    }
-
-    #[test]
-    fn a_profile_that_is_not_there_is_a_stub_that_drops() {
-        for version in [IpVersion::V4, IpVersion::V6] {
-            let kernel = MemoryExecutor::new(version, Backend::NfTables);
-            let mut filter = IptablesUpdater::builder(Table::Filter)
-                .chain_prefix(PREFIX)
-                .open(kernel.clone())
-                .unwrap();
-            let chains = chains(&state(), version).into_iter();
-            let chains = chains.map(|(name, rules)| Chain::new(name, rules).unwrap());
-            let changes = filter.rewrite_chains(chains).unwrap();
-            assert_eq!(changes.stubbed, ["pa-in-missing", "pa-out-missing"]);
-            let stub = kernel.rules(Table::Filter, "pa-in-missing").unwrap();
-            assert!(stub[0].ends_with("-j DROP"));
-        }
-    }
-
-    #[test]
-    fn long_and_odd_ids_make_names_that_chains_can_have() {
-        let long = "k8s/a-very-long-name-of-a-workload/eth0";
-        let names = [long, "", "a b", "x\n-j ACCEPT", "ü", "web"].map(|id| name("from", id));
-        for (at, name) in names.iter().enumerate() {
-            assert!(iptables_updater::ChainName::new(name).is_ok(), "{name}");
-            assert!(!names[..at].contains(name), "{name}");
-        }
-        assert_eq!(names[5], "pa-from-web");
-    }
-}
+#[path = "compile_tests.rs"]
+mod tests;

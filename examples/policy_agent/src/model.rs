@@ -1,51 +1,60 @@
-//! What stands in etcd: keys and values, read into types.
+//! What etcd holds: keys and JSON to typed values. Pure: no etcd, no iptables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
+use iptables_updater::IpVersion;
 use serde::Deserialize;
 
-/// What all keys begin with.
 pub const ROOT: &str = "/policy_agent/v1/";
 
-/// What the names of the workloads' interfaces begin with. What comes from one that isn't known is dropped.
-pub const INTERFACES: &str = "cali";
-
-/// An interface of a workload, and the profiles that say who may talk to it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Endpoint {
-    pub interface: Interface,
-    pub profiles: Vec<String>,
+/// What a key is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// An endpoint of this host: the key's part after the host.
+    Endpoint(String),
+    /// A profile's rules, by the profile's id.
+    Profile(String),
 }
 
-/// The name of a workload's interface: `cali…`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Interface(String);
-
-impl Interface {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for Interface {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        if name.starts_with(INTERFACES) && name.len() <= 15 && name.bytes().all(fits) {
-            Ok(Self(name))
-        } else {
-            Err(format!(
-                "{name:?} is no interface of a workload: {INTERFACES}…"
-            ))
+impl Key {
+    /// None: the key is about something else, another host's endpoint for example.
+    pub fn parse(key: &str, host: &str) -> Option<Self> {
+        let words: Vec<&str> = key.strip_prefix(ROOT)?.split('/').collect();
+        if words.iter().any(|word| word.is_empty()) {
+            return None;
+        }
+        match words[..] {
+            [
+                "host",
+                of,
+                "workload",
+                orchestrator,
+                workload,
+                "endpoint",
+                id,
+            ] if of == host => Some(Self::Endpoint(format!("{orchestrator}/{workload}/{id}"))),
+            ["policy", "profile", id, "rules"] => Some(Self::Profile(id.to_owned())),
+            _ => None,
         }
     }
 }
 
-/// The rules of a profile. What none of them allows is dropped.
+/// An interface of a workload. An unknown field is an error everywhere: what it would have restricted, nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub interface: InterfaceName,
+    /// The addresses that it may send from.
+    #[serde(default)]
+    pub nets: Vec<Net>,
+    /// Tried in order; what no profile allows is dropped.
+    #[serde(default)]
+    pub profiles: Vec<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -55,15 +64,15 @@ pub struct Profile {
     pub outbound: Vec<PolicyRule>,
 }
 
-/// A rule; what isn't given matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRule {
     pub action: Action,
     pub protocol: Option<Protocol>,
+    /// Destination ports; none means any.
     #[serde(default)]
-    pub ports: Vec<u16>,
-    /// Where it comes from (inbound) or goes to (outbound).
+    pub ports: Vec<Ports>,
+    /// The peer: the source of what comes in, the destination of what goes out.
     pub net: Option<Net>,
 }
 
@@ -79,183 +88,185 @@ pub enum Action {
 pub enum Protocol {
     Tcp,
     Udp,
+    Sctp,
     Icmp,
+    Icmpv6,
 }
 
-/// `10.0.0.0/8`.
+impl Protocol {
+    pub fn has_ports(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp | Self::Sctp)
+    }
+}
+
+/// A port or a range of them, as `80` or `"8000:8999"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
+pub struct Ports {
+    pub first: u16,
+    pub last: u16,
+}
+
+impl TryFrom<serde_json::Value> for Ports {
+    type Error = String;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, String> {
+        let text = match &value {
+            serde_json::Value::Number(number) => number.to_string(),
+            serde_json::Value::String(text) => text.clone(),
+            other => return Err(format!("{other} is no port")),
+        };
+        let (first, last) = text.split_once(':').unwrap_or((&text, &text));
+        let port = |text: &str| {
+            text.parse::<u16>()
+                .map_err(|e| format!("port {text:?}: {e}"))
+        };
+        let (first, last) = (port(first)?, port(last)?);
+        if first > last {
+            return Err(format!("port range {text} is backwards"));
+        }
+        Ok(Self { first, last })
+    }
+}
+
+/// An address with a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Net {
-    pub address: IpAddr,
-    pub prefix: u8,
+    address: IpAddr,
+    length: u8,
+}
+
+impl Net {
+    pub fn is_of(&self, version: IpVersion) -> bool {
+        self.address.is_ipv4() == (version == IpVersion::V4)
+    }
 }
 
 impl TryFrom<String> for Net {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no network such as 10.0.0.0/8");
-        let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
-        let address: IpAddr = address.parse().map_err(|_| bad())?;
-        let prefix: u8 = prefix.parse().map_err(|_| bad())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        if prefix > most {
-            return Err(bad());
-        }
-        Ok(Self { address, prefix })
+        text.parse()
     }
 }
 
-/// What a key names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Key<'k> {
-    /// `host/<host>/workload/<orchestrator>/<workload>/endpoint/<id>`: the host, and all that tells it from others.
-    Endpoint { host: &'k str, id: String },
-    /// `policy/profile/<id>/rules`.
-    Profile(&'k str),
-}
+impl FromStr for Net {
+    type Err = String;
 
-impl<'k> Key<'k> {
-    fn read(key: &'k str) -> Option<Self> {
-        let parts: Vec<&str> = key.strip_prefix(ROOT)?.split('/').collect();
-        match parts.as_slice() {
-            [
-                "host",
-                host,
-                "workload",
-                orchestrator,
-                workload,
-                "endpoint",
-                id,
-            ] => {
-                let id = format!("{orchestrator}/{workload}/{id}");
-                Some(Self::Endpoint { host, id })
-            }
-            ["policy", "profile", id, "rules"] => Some(Self::Profile(id)),
-            _ => None,
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|e| format!("net {text:?}: {e}"))?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.map_or(Ok(longest), str::parse);
+        let length = length.map_err(|e| format!("net {text:?}: {e}"))?;
+        if length > longest {
+            return Err(format!(
+                "net {text:?}: the prefix is longer than the address"
+            ));
         }
+        Ok(Self { address, length })
     }
 }
 
-/// All that is known of one host's policy.
+impl fmt::Display for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// A name that an interface can have, and that is no pattern for iptables (`+` would match others).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct InterfaceName(String);
+
+impl InterfaceName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for InterfaceName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || name.len() > 15 || !name.bytes().all(plain) {
+            return Err(format!("{name:?} is no interface's name"));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// Everything that could be understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    host: String,
     pub endpoints: BTreeMap<String, Endpoint>,
     pub profiles: BTreeMap<String, Profile>,
 }
 
 impl State {
-    pub fn new(host: &str) -> Self {
-        Self {
-            host: host.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Takes a value over, or its absence. What can't be read counts as absent, so that it fails closed.
+    /// Takes a key's new value over. What can't be understood counts as not there, and so fails closed: a profile
+    /// becomes the library's stub, an endpoint's interface falls to the end of the dispatch chain.
     ///
     /// # Errors
-    /// The value can't be read, and why.
-    pub fn set(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), serde_json::Error> {
-        match Key::read(key) {
-            Some(Key::Endpoint { host, id }) if host == self.host => {
-                put(&mut self.endpoints, id, value)
+    /// Why the value can't be understood, for the log.
+    pub fn put(&mut self, key: Key, json: &[u8], interface_prefix: &str) -> Result<(), String> {
+        match key {
+            Key::Endpoint(id) => {
+                self.endpoints.remove(&id);
+                let endpoint: Endpoint = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+                let interface = endpoint.interface.as_str();
+                if !interface.starts_with(interface_prefix) {
+                    return Err(format!(
+                        "interface {interface} doesn't begin with {interface_prefix}"
+                    ));
+                }
+                self.endpoints.insert(id, endpoint);
             }
-            Some(Key::Profile(id)) => put(&mut self.profiles, id.to_owned(), value),
+            Key::Profile(id) => {
+                self.profiles.remove(&id);
+                let profile: Profile = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+                let rules = profile.inbound.iter().chain(&profile.outbound);
+                for rule in rules {
+                    rule.check()?;
+                }
+                self.profiles.insert(id, profile);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn delete(&mut self, key: &Key) {
+        match key {
+            Key::Endpoint(id) => drop(self.endpoints.remove(id)),
+            Key::Profile(id) => drop(self.profiles.remove(id)),
+        }
+    }
+}
+
+impl PolicyRule {
+    fn check(&self) -> Result<(), String> {
+        if !self.ports.is_empty() && !self.protocol.is_some_and(Protocol::has_ports) {
+            return Err("ports need a protocol that has ports".to_owned());
+        }
+        let other_version = match self.protocol {
+            Some(Protocol::Icmp) => IpVersion::V6,
+            Some(Protocol::Icmpv6) => IpVersion::V4,
+            _ => return Ok(()),
+        };
+        match &self.net {
+            Some(net) if net.is_of(other_version) => Err(format!(
+                "net {net} is of another IP version than the protocol"
+            )),
             _ => Ok(()),
         }
     }
-
-    /// The profiles that some endpoint names.
-    pub fn wanted_profiles(&self) -> BTreeSet<&str> {
-        let endpoints = self.endpoints.values();
-        let names = endpoints.flat_map(|endpoint| &endpoint.profiles);
-        names.map(String::as_str).collect()
-    }
-}
-
-fn put<T: for<'de> Deserialize<'de>>(
-    map: &mut BTreeMap<String, T>,
-    id: String,
-    value: Option<&[u8]>,
-) -> Result<(), serde_json::Error> {
-    map.remove(&id);
-    if let Some(value) = value {
-        map.insert(id, serde_json::from_slice(value)?);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ENDPOINT: &str = "/policy_agent/v1/host/a/workload/k8s/web/endpoint/eth0";
-    const PROFILE: &str = "/policy_agent/v1/policy/profile/web/rules";
-
-    #[test]
-    fn values_are_read_and_gone_when_they_are_bad() {
-        let mut state = State::new("a");
-        let endpoint = br#"{"interface":"cali1","profiles":["web"]}"#;
-        state.set(ENDPOINT, Some(endpoint)).unwrap();
-        let profile =
-            br#"{"inbound":[{"action":"allow","protocol":"tcp","ports":[80],"net":"10.0.0.0/8"}]}"#;
-        state.set(PROFILE, Some(profile)).unwrap();
-        assert_eq!(state.endpoints["k8s/web/eth0"].interface.as_str(), "cali1");
-        assert_eq!(state.profiles["web"].inbound[0].ports, [80]);
-        assert_eq!(
-            state.wanted_profiles().into_iter().collect::<Vec<_>>(),
-            ["web"]
-        );
-        for bad in [
-            &b"{"[..],
-            b"7",
-            br#"{"inbound":[{"action":"alow"}]}"#,
-            b"\xff",
-        ] {
-            state.set(PROFILE, Some(profile)).unwrap();
-            assert!(state.set(PROFILE, Some(bad)).is_err());
-            assert!(state.profiles.is_empty());
-        }
-        for interface in ["eth0", "cali1 -j ACCEPT", "cali-and-too-long", ""] {
-            let bad = format!(r#"{{"interface":"{interface}","profiles":[]}}"#);
-            assert!(state.set(ENDPOINT, Some(bad.as_bytes())).is_err());
-        }
-        state.set(ENDPOINT, None).unwrap();
-        assert!(state.endpoints.is_empty());
-    }
-
-    #[test]
-    fn other_hosts_and_other_keys_are_none_of_ours() {
-        let mut state = State::new("b");
-        for key in [
-            ENDPOINT,
-            "/policy_agent/v1/x",
-            "/other",
-            "/policy_agent/v1/policy/profile/x",
-        ] {
-            state.set(key, Some(b"not even JSON")).unwrap();
-        }
-        assert_eq!(state, State::new("b"));
-    }
-
-    #[test]
-    fn networks_are_checked() {
-        let net = |text: &str| Net::try_from(text.to_owned());
-        assert!(net("10.0.0.0/8").is_ok() && net("fd00::/8").is_ok());
-        for bad in [
-            "10.0.0.0",
-            "10.0.0.0/33",
-            "fd00::/129",
-            "host/8",
-            "10.0.0.0/8 -j ACCEPT",
-        ] {
-            assert!(net(bad).is_err(), "{bad}");
-        }
-    }
-}
+#[path = "model_tests.rs"]
+mod tests;
