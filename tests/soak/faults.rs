@@ -31,8 +31,28 @@ pub struct Faulty {
     inner: CommandExecutor,
     rng: StdRng,
     counts: Arc<Counts>,
-    /// How many calls go through before the next fault: never three faults in a row, which no policy survives.
-    calm: u32,
+    restores: Calm,
+    saves: Calm,
+}
+
+/// How many calls of a kind go through before the next fault: never two of a kind in a row, which some policy
+/// wouldn't survive.
+struct Calm {
+    left: u32,
+    longest: u32,
+}
+
+impl Calm {
+    /// Whether this call is to fail.
+    fn ends(&mut self, rng: &mut StdRng) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        // Sometimes the next call but one fails as well, sometimes none for long.
+        self.left = rng.random_range(1..self.longest);
+        true
+    }
 }
 
 impl Faulty {
@@ -41,7 +61,15 @@ impl Faulty {
             inner: kernel.executor(),
             rng: StdRng::seed_from_u64(seed),
             counts: Arc::default(),
-            calm: 10,
+            restores: Calm {
+                left: 10,
+                longest: 40,
+            },
+            // There are few of them: a short soak shall see them fail, too.
+            saves: Calm {
+                left: 2,
+                longest: 6,
+            },
         }
     }
 
@@ -49,18 +77,8 @@ impl Faulty {
         Arc::clone(&self.counts)
     }
 
-    /// Whether this call is to fail.
-    fn fails(&mut self) -> bool {
-        if self.counts.stopped.load(Ordering::SeqCst) {
-            return false;
-        }
-        if self.calm > 0 {
-            self.calm -= 1;
-            return false;
-        }
-        // Sometimes the next call fails as well, sometimes none for long.
-        self.calm = self.rng.random_range(1..40);
-        true
+    fn stopped(&self) -> bool {
+        self.counts.stopped.load(Ordering::SeqCst)
     }
 
     fn count(&self, kind: usize) {
@@ -93,7 +111,7 @@ impl Executor for Faulty {
     }
 
     fn restore(&mut self, input: &str) -> Result<Outcome, ExecutorError> {
-        if !self.fails() {
+        if self.stopped() || !self.restores.ends(&mut self.rng) {
             return self.inner.restore(input);
         }
         let kind = self.rng.random_range(0..4);
@@ -109,7 +127,7 @@ impl Executor for Faulty {
     }
 
     fn save(&mut self, table: Table) -> Result<Outcome, ExecutorError> {
-        if !self.fails() {
+        if self.stopped() || !self.saves.ends(&mut self.rng) {
             return self.inner.save(table);
         }
         self.count(4);
