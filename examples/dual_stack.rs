@@ -16,8 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .optional_table(Table::Nat)
         .version(IpVersion::V4)
         .optional_version(IpVersion::V6)
-        .open(&mut executors)
-        .map_err(|(place, error)| format!("{place}: {error}"))?;
+        .open(&mut executors)?;
 
     let rules = [
         Rule::new("-s 192.0.2.0/24 -j ACCEPT")?.only_for(IpVersion::V4),

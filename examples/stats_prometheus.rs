@@ -86,10 +86,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut filter = IptablesUpdater::builder(Table::Filter)
         .chain_prefix("web-")
         .open(executor)?;
-    filter.apply(&[
+    let results = filter.apply(&[
         Request::rewrite([Chain::new("web-a", ["-j web-b"])?]),
         Request::rewrite([Chain::new("web-bad", ["-p no-such-protocol"])?]),
     ]);
+    for error in results.iter().filter_map(|result| result.as_ref().err()) {
+        println!("refused, and counted: {error}");
+    }
     filter.refresh()?;
     println!("\n{}", prometheus(&filter.stats())?);
     println!("The same for people:\n{}", filter.stats());

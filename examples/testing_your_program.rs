@@ -69,7 +69,7 @@ fn what_somebody_else_breaks_is_repaired(backend: Backend) {
     let (kernel, mut filter) = on_a_simulated_kernel(backend);
     let_in(&mut filter, "192.0.2.0/24").unwrap();
     // A firewall script of somebody else starts, and empties everything.
-    kernel.as_other_program(|other| other.flush_table(Table::Filter));
+    kernel.with_other_program(|other| other.flush_table(Table::Filter));
     let drift = filter.refresh().unwrap();
     assert_eq!(drift.missing, ["door-in"]);
     assert_eq!(

@@ -5,7 +5,16 @@ use std::borrow::Cow;
 use crate::{Chain, ChainName, ChainNameError, Change, Error, IpVersion, Prefixes, Rule};
 
 /// One call's worth of change to owned chains: it succeeds or fails as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// ```
+/// use iptables_updater::{Chain, Change, Error, Request};
+///
+/// let mut request = Request::rewrite([Chain::new("web-input", ["-j web-tls"])?]);
+/// request.extend([Change::Delete("web-old".parse()?)]); // in the same commit, or not at all
+/// assert_eq!(request.changes().len(), 2);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request(Vec<Change>);
 
 impl Request {
@@ -79,10 +88,23 @@ impl Request {
                 Some(required) => Err(Error::RequiresNotOwned {
                     chain: chain.clone(),
                     required: required.clone(),
-                    prefixes: prefixes.to_string(),
+                    prefixes: prefixes.clone(),
                 }),
             }
         })
+    }
+}
+
+/// Rewrites and deletions that succeed or fail together, in order.
+impl FromIterator<Change> for Request {
+    fn from_iter<I: IntoIterator<Item = Change>>(changes: I) -> Self {
+        Self(changes.into_iter().collect())
+    }
+}
+
+impl Extend<Change> for Request {
+    fn extend<I: IntoIterator<Item = Change>>(&mut self, changes: I) {
+        self.0.extend(changes);
     }
 }
 
@@ -93,6 +115,6 @@ pub(crate) fn check_owned(chain: &ChainName, prefixes: &Prefixes) -> Result<(), 
     }
     Err(Error::NotOwned {
         chain: chain.clone(),
-        prefixes: prefixes.to_string(),
+        prefixes: prefixes.clone(),
     })
 }

@@ -202,6 +202,14 @@ impl TryFrom<&String> for ChainName {
     }
 }
 
+impl TryFrom<&&str> for ChainName {
+    type Error = ChainNameError;
+
+    fn try_from(name: &&str) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
 impl From<&ChainName> for ChainName {
     fn from(name: &ChainName) -> Self {
         name.clone()
@@ -224,7 +232,7 @@ impl From<&ChainName> for ChainName {
 /// );
 /// # Ok::<(), ChainError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Chain {
     name: ChainName,
     /// Shared, so that a clone costs nothing: the same contents wait in a batch and stand in the index.
@@ -333,7 +341,15 @@ where
 }
 
 /// Which chains an updater owns: those whose names begin with one of these.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// ```
+/// use iptables_updater::{PrefixError, Prefixes};
+///
+/// let prefixes = Prefixes::new(["web-", "db-"])?;
+/// assert!(prefixes.own("web-input") && !prefixes.own("DOCKER"));
+/// # Ok::<(), PrefixError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Prefixes(Vec<String>);
 
 impl Prefixes {
@@ -344,9 +360,10 @@ impl Prefixes {
     pub fn new<I>(prefixes: I) -> Result<Self, PrefixError>
     where
         I: IntoIterator,
-        I::Item: Into<String>,
+        I::Item: AsRef<str>,
     {
-        let prefixes: Vec<String> = prefixes.into_iter().map(Into::into).collect();
+        let prefixes = prefixes.into_iter();
+        let prefixes: Vec<String> = prefixes.map(|p| p.as_ref().to_owned()).collect();
         if prefixes.is_empty() {
             return Err(PrefixError::None);
         }
@@ -364,7 +381,8 @@ impl Prefixes {
         Ok(Self(prefixes))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+    /// The prefixes, as they were given.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
@@ -375,7 +393,7 @@ impl Prefixes {
 
     /// Whether a chain of that name is an owned one: a kernel chain or a built-in target never is,
     /// whatever the prefixes.
-    pub(crate) fn own(&self, name: &str) -> bool {
+    pub fn own(&self, name: &str) -> bool {
         let begins = |prefix: &String| name.starts_with(prefix.as_str());
         self.0.iter().any(begins) && check(name).is_ok()
     }

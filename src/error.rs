@@ -7,6 +7,6 @@ mod restore;
 mod value;
 
 pub(crate) use debug::debug_as_sentence;
-pub use request::{Error, ExecutorError, FailureClass, SaveError};
+pub use request::{Error, ExecutorError, FailureClass, ForeignAct, NoAnswer, SaveError};
 pub use restore::RestoreError;
-pub use value::{BadRule, ChainError, ChainNameError, PrefixError, RuleError};
+pub use value::{BadRule, ChainError, ChainNameError, PrefixError, RuleError, TableSetError};

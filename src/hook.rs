@@ -1,6 +1,7 @@
 //! The chain of a hook rule: one that we don't own.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::error::ChainNameError;
 use crate::{ChainName, KernelChain, Table};
@@ -77,6 +78,54 @@ impl From<&HookChain> for HookChain {
     }
 }
 
+impl From<&ChainName> for HookChain {
+    fn from(name: &ChainName) -> Self {
+        Self::User(name.clone())
+    }
+}
+
+impl AsRef<str> for HookChain {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq<str> for HookChain {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for HookChain {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl FromStr for HookChain {
+    type Err = ChainNameError;
+
+    fn from_str(name: &str) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&String> for HookChain {
+    type Error = ChainNameError;
+
+    fn try_from(name: &String) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&&str> for HookChain {
+    type Error = ChainNameError;
+
+    fn try_from(name: &&str) -> Result<Self, ChainNameError> {
+        Self::new(name)
+    }
+}
+
 impl TryFrom<&str> for HookChain {
     type Error = ChainNameError;
 
@@ -90,5 +139,39 @@ impl TryFrom<String> for HookChain {
 
     fn try_from(name: String) -> Result<Self, ChainNameError> {
         Self::new(&name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_holds_a_name_becomes_the_chain() {
+        fn made<C: TryInto<HookChain>>(chain: C) -> HookChain
+        where
+            ChainNameError: From<C::Error>,
+        {
+            chain.try_into().map_err(ChainNameError::from).unwrap()
+        }
+        let user = ChainName::new("DOCKER-USER").unwrap();
+        let names = ["DOCKER-USER".to_owned()];
+        let kept = HookChain::User(user.clone());
+        let chains = [
+            made("DOCKER-USER"),
+            made(&"DOCKER-USER"),
+            made(&names[0]),
+            made(names[0].clone()),
+            made(&user),
+            made(user.clone()),
+            made(&kept),
+            "DOCKER-USER".parse().unwrap(),
+        ];
+        for chain in chains {
+            assert_eq!(chain, HookChain::User(user.clone()));
+            assert_eq!(chain, "DOCKER-USER");
+            assert_eq!(chain.as_ref(), user.as_ref());
+        }
+        assert_eq!(made(KernelChain::Input), made("INPUT"));
     }
 }

@@ -37,6 +37,7 @@ struct Known {
 
 /// What stands under the name of an owned chain, as far as the index knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ChainState {
     /// The contents given with `rewrite_chains`.
     Programmed,
@@ -158,7 +159,7 @@ impl Index {
     }
 
     /// Whether the chain holds what a previous run left in it.
-    pub fn is_leftover(&self, name: &ChainName) -> bool {
+    pub fn is_leftover(&self, name: &str) -> bool {
         self.leftover.contains(name)
     }
 
@@ -230,7 +231,7 @@ impl Index {
     }
 
     /// Forgets leftover chains that are no longer in the dataplane: a stub has to stand in for them.
-    pub fn retain_leftover(&mut self, still_there: impl Fn(&ChainName) -> bool) {
+    pub fn retain_leftover(&mut self, still_there: impl FnMut(&ChainName) -> bool) {
         self.leftover.retain(still_there);
     }
 

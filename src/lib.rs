@@ -25,8 +25,9 @@
 //! # Ok::<(), iptables_updater::Error>(())
 //! ```
 //!
-//! An error's text says what failed, where, why, and what to do, that of its source included. A program prints it, and
-//! has no sources to walk through:
+//! An error's text says what failed, where, why, and what to do, that of its sources included: a program prints it, and
+//! needs to walk through nothing. [`source`](std::error::Error::source) gives them as values, to one that looks for a type
+//! of error, such as an [`std::io::Error`]; a report that prints them all says the end of the sentence again.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -93,8 +94,10 @@ mod fingerprint;
 pub mod guide;
 mod hook;
 mod index;
+mod named;
 mod options;
 mod outcome;
+mod place;
 mod platform;
 mod restore_input;
 mod retry;
@@ -112,23 +115,25 @@ pub mod worker;
 pub use batch::Request;
 pub use chain::{Chain, ChainName, Prefixes};
 pub use error::{
-    BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, PrefixError,
-    RestoreError, RuleError, SaveError,
+    BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, ForeignAct, NoAnswer,
+    PrefixError, RestoreError, RuleError, SaveError, TableSetError,
 };
 pub use executor::memory::{self, MemoryExecutor};
 pub use executor::{CommandExecutor, CommandExecutorBuilder, Executor, ToolVersion};
 pub use failure::Failure;
 pub use hook::HookChain;
 pub use index::{ChainState, Index, IndexUpdate};
+pub use named::UnknownName;
 pub use outcome::{Exit, Outcome};
+pub use place::Place;
 pub use platform::{Backend, IpVersion};
 pub use restore_input::{Command, Origin, RestoreInput};
 pub use retry::{Clock, RetryPolicy, SystemClock};
 pub use rule::{IntoRule, Rule};
 pub use save::{Counters, SavedChain, SavedRule, SavedTable};
 pub use stats::{Retries, Stats, Tally};
-pub use table::{KernelChain, Policy, Table, UnknownTable};
-pub use table_set::{Outcomes, Place, TableSet, TableSetBuilder};
+pub use table::{KernelChain, Policy, Table};
+pub use table_set::{Outcomes, TableSet, TableSetBuilder};
 pub use transaction::{Change, Deletion, Delta, Rewrite, Stub, Transaction};
 pub use updater::{
     ChangedChain, Changes, CleanupReport, Drift, Existed, Fight, Graph, HookDrift, HookPolicy,

@@ -37,6 +37,7 @@ impl fmt::Display for Exit {
 /// One run: how it ended and what it printed. The two outputs are never merged: a warning on stderr
 /// can come in the middle of a line on stdout.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// How the process ended.
     pub exit: Exit,
@@ -47,22 +48,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// A run that ended so and printed this.
+    pub fn new(exit: Exit, stdout: impl Into<Vec<u8>>, stderr: impl Into<Vec<u8>>) -> Self {
+        Self {
+            exit,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }
+    }
+
     /// A run that succeeded and printed this on standard output.
     pub fn success(stdout: impl Into<Vec<u8>>) -> Self {
-        Self {
-            exit: Exit::Code(0),
-            stdout: stdout.into(),
-            stderr: Vec::new(),
-        }
+        Self::new(Exit::Code(0), stdout, [])
     }
 
     /// A run that failed with this exit code and text on standard error.
     pub fn failure(code: i32, stderr: impl Into<Vec<u8>>) -> Self {
-        Self {
-            exit: Exit::Code(code),
-            stdout: Vec::new(),
-            stderr: stderr.into(),
-        }
+        Self::new(Exit::Code(code), [], stderr)
     }
 }
 

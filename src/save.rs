@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::Table;
 use crate::error::SaveError;
+use crate::{Policy, Table};
 use chains::Chains;
 use parse::Parser;
 pub(crate) use reader::SaveReader;
@@ -23,12 +23,12 @@ pub(crate) use reader::SaveReader;
 /// What it shows is what iptables can express: of rules made with nft it may leave out parts, jumps included.
 ///
 /// ```
-/// use iptables_updater::{SavedTable, Table};
+/// use iptables_updater::{Policy, SavedTable, Table};
 ///
 /// let output = b"*filter\n:INPUT ACCEPT [0:0]\n:web - [0:0]\n-A INPUT -p tcp -j web\nCOMMIT\n";
 /// let saved = SavedTable::parse(output, Table::Filter)?;
 /// let input = saved.chain("INPUT").unwrap();
-/// assert_eq!(input.policy(), Some("ACCEPT"));
+/// assert_eq!(input.policy(), Some(Policy::Accept));
 /// assert_eq!(input.rules().next().unwrap().text(), "-p tcp -j web");
 /// assert_eq!(saved.references().collect::<Vec<_>>(), [("INPUT", "web")]);
 /// # Ok::<(), iptables_updater::SaveError>(())
@@ -53,7 +53,7 @@ enum Whole {
 /// A chain, as places in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Chain {
-    policy: Option<Range<usize>>,
+    policy: Option<Policy>,
     counters: Option<Counters>,
     /// Its part of all rules.
     rules: Range<usize>,
@@ -69,7 +69,7 @@ struct Rule {
 }
 
 /// How much traffic a chain's policy or a rule has met: `[packets:bytes]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Counters {
     /// The number of packets.
     pub packets: u64,
@@ -178,9 +178,9 @@ impl<'a> SavedChain<'a> {
         &self.text[self.name.clone()]
     }
 
-    /// What becomes of a packet that reaches its end: `ACCEPT` or `DROP`. Only kernel chains have a policy.
-    pub fn policy(self) -> Option<&'a str> {
-        Some(&self.text[self.chain.policy.clone()?])
+    /// What becomes of a packet that reaches its end. Only kernel chains have a policy.
+    pub fn policy(self) -> Option<Policy> {
+        self.chain.policy
     }
 
     /// The policy's counters, where they are printed.

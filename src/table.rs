@@ -1,9 +1,6 @@
 //! The tables of iptables and the kernel chains that each of them has.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::debug_as_sentence;
+use crate::named::written_by_name;
 
 /// One table of iptables.
 ///
@@ -68,33 +65,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The text isn't the name of a table.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no table is called {name:?}: there are filter, nat, mangle, raw and security")]
-pub struct UnknownTable {
-    name: String,
-}
-
-debug_as_sentence!(struct UnknownTable { name });
-
-impl FromStr for Table {
-    type Err = UnknownTable;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|table| table.name() == name)
-            .ok_or_else(|| UnknownTable {
-                name: name.to_owned(),
-            })
-    }
-}
+written_by_name!(Table, "table");
 
 /// A built-in chain: where the kernel hands packets to a table.
 ///
@@ -134,17 +105,13 @@ impl KernelChain {
         }
     }
 
-    /// The kernel chain of that name, if it is one's.
+    /// The kernel chain of that name, if it is one's. [`FromStr`](std::str::FromStr) gives an error for people.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|chain| chain.name() == name)
     }
 }
 
-impl fmt::Display for KernelChain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+written_by_name!(KernelChain, "kernel chain");
 
 /// What becomes of a packet that reaches the end of a kernel chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,6 +123,9 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Accept, Self::Drop];
+
     /// The name as iptables spells it: `ACCEPT` or `DROP`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -164,18 +134,13 @@ impl Policy {
         }
     }
 
-    /// The policy of that name, if it is one's.
+    /// The policy of that name, if it is one's. [`FromStr`](std::str::FromStr) gives an error for people.
     pub fn from_name(name: &str) -> Option<Self> {
-        let both = [Self::Accept, Self::Drop];
-        both.into_iter().find(|policy| policy.name() == name)
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }
 
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+written_by_name!(Policy, "policy");
 
 #[cfg(test)]
 mod tests {
@@ -188,8 +153,20 @@ mod tests {
         }
         for chain in KernelChain::ALL {
             assert_eq!(KernelChain::from_name(chain.name()), Some(chain));
+            assert_eq!(chain.name().parse(), Ok(chain));
+        }
+        for policy in Policy::ALL {
+            assert_eq!(Policy::from_name(policy.name()), Some(policy));
+            assert_eq!(policy.name().parse(), Ok(policy));
         }
         assert!("FILTER".parse::<Table>().is_err());
         assert_eq!(KernelChain::from_name("input"), None);
+    }
+    #[test]
+    fn a_name_is_padded_as_a_text_is() {
+        assert_eq!(
+            format!("{:>7}|{:<6}|", Table::Nat, Policy::Drop),
+            "    nat|DROP  |"
+        );
     }
 }

@@ -1,30 +1,15 @@
 //! Several tables and both IP versions of one program, worked with as one.
 
-use std::fmt;
+use std::collections::BTreeSet;
 
 use log::warn;
 
-use crate::error::{ChainNameError, Error, ExecutorError};
+use crate::error::{ChainNameError, Error, ExecutorError, FailureClass, SaveError, TableSetError};
 use crate::updater::{Wanted, read_hook};
 use crate::{
     Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IntoRule, IpVersion,
-    IptablesUpdater, Request, Table, UpdaterBuilder,
+    IptablesUpdater, Place, Request, Table, UpdaterBuilder,
 };
-
-/// One table of one IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
-    /// The IP version.
-    pub version: IpVersion,
-    /// The table.
-    pub table: Table,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {} of {}", self.table, self.version)
-    }
-}
 
 /// What became of a call at each place.
 #[derive(Debug, Clone)]
@@ -33,22 +18,36 @@ pub struct Outcomes<T>(Vec<(Place, Result<T, Error>)>);
 
 impl<T> Outcomes<T> {
     /// Each place with what became of the call there, in the order in which they were opened.
-    pub fn iter(&self) -> impl Iterator<Item = &(Place, Result<T, Error>)> {
+    pub fn iter(&self) -> std::slice::Iter<'_, (Place, Result<T, Error>)> {
         self.0.iter()
     }
 
     /// The values, if all succeeded.
     ///
     /// # Errors
-    /// The first place at which it failed, and why.
-    pub fn all(self) -> Result<Vec<(Place, T)>, (Place, Error)> {
+    /// [`Error::Place`]: the first place at which it failed, and why.
+    pub fn all(self) -> Result<Vec<(Place, T)>, Error> {
         let outcomes = self.0.into_iter();
         outcomes
             .map(|(place, result)| match result {
                 Ok(value) => Ok((place, value)),
-                Err(error) => Err((place, error)),
+                Err(error) => Err(at(place, error)),
             })
             .collect()
+    }
+}
+
+fn at(place: Place, error: Error) -> Error {
+    let source = Box::new(error);
+    Error::Place { place, source }
+}
+
+impl<'a, T> IntoIterator for &'a Outcomes<T> {
+    type Item = &'a (Place, Result<T, Error>);
+    type IntoIter = std::slice::Iter<'a, (Place, Result<T, Error>)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
@@ -76,10 +75,9 @@ impl<T> IntoIterator for Outcomes<T> {
 ///     .table(Table::Nat)
 ///     .version(IpVersion::V4)
 ///     .optional_version(IpVersion::V6)
-///     .open(|version| Ok(MemoryExecutor::new(version, Backend::NfTables)))
-///     .map_err(|(_place, error)| error)?;
+///     .open(|version| Ok(MemoryExecutor::new(version, Backend::NfTables)))?;
 /// let chain = Chain::new("web-input", ["-j RETURN"])?;
-/// set.rewrite_chains(Table::Filter, [chain]).all().map_err(|(_place, error)| error)?;
+/// set.rewrite_chains(Table::Filter, [chain]).all()?;
 /// for outcome in set.ensure_rule_inserted(Table::Filter, "INPUT", "-j web-input") {
 ///     println!("{}: {:?}", outcome.0, outcome.1);
 /// }
@@ -124,7 +122,7 @@ impl TableSetBuilder {
         self
     }
 
-    /// A table that may be missing in the kernel.
+    /// A table that may be missing in the kernel. Calls for it do nothing then.
     pub fn optional_table(mut self, table: Table) -> Self {
         self.tables.push((table, true));
         self
@@ -136,7 +134,8 @@ impl TableSetBuilder {
         self
     }
 
-    /// An IP version that may be missing: its tools or its kernel part.
+    /// An IP version that may be missing: its tools or its kernel part. Any other failure is one, so that a host isn't
+    /// left without its IPv6 rules because a lock was held at the wrong moment.
     pub fn optional_version(mut self, version: IpVersion) -> Self {
         self.versions.push((version, true));
         self
@@ -145,23 +144,26 @@ impl TableSetBuilder {
     /// Opens an updater for each place, with an executor made for each.
     ///
     /// # Errors
-    /// A place that isn't optional can't be opened: which, and why.
+    /// - [`Error::Prefix`]: there is no prefix, or one that can't be.
+    /// - [`Error::TableSet`]: no table or no IP version is named, or one of them twice.
+    /// - [`Error::Place`]: a place can't be opened, and isn't one that may be missing or isn't missing: which, and why.
     pub fn open<E: Executor>(
         self,
         executor: impl FnMut(IpVersion) -> Result<E, ExecutorError>,
-    ) -> Result<TableSet<E>, (Place, Error)> {
+    ) -> Result<TableSet<E>, Error> {
         self.open_with(executor, |_, builder| builder)
     }
 
     /// The same, with further settings of each updater (stub maker, retry, …).
     ///
     /// # Errors
-    /// A place that isn't optional can't be opened: which, and why.
+    /// Those of [`open`](Self::open).
     pub fn open_with<E: Executor>(
         self,
         mut executor: impl FnMut(IpVersion) -> Result<E, ExecutorError>,
-        settings: impl Fn(Place, UpdaterBuilder) -> UpdaterBuilder,
-    ) -> Result<TableSet<E>, (Place, Error)> {
+        mut settings: impl FnMut(Place, UpdaterBuilder) -> UpdaterBuilder,
+    ) -> Result<TableSet<E>, Error> {
+        self.check()?;
         let mut set = TableSet {
             members: Vec::new(),
             absent: Vec::new(),
@@ -179,17 +181,56 @@ impl TableSetBuilder {
                     .and_then(|executor| settings(place, builder).open(executor));
                 match opened {
                     Ok(updater) => set.members.push((place, updater)),
-                    // A prefix that can't be is no table that is missing.
-                    Err(error @ Error::Prefix(_)) => return Err((place, error)),
-                    Err(error) if *version_may_lack || *table_may_lack => {
+                    // The prefixes are the set's, not one place's.
+                    Err(error @ Error::Prefix(_)) => return Err(error),
+                    Err(error) if (*version_may_lack || *table_may_lack) && is_missing(&error) => {
                         warn!("{place} is left out: {error}");
                         set.absent.push((place, error));
                     }
-                    Err(error) => return Err((place, error)),
+                    Err(error) => return Err(at(place, error)),
                 }
             }
         }
         Ok(set)
+    }
+
+    fn check(&self) -> Result<(), TableSetError> {
+        if self.tables.is_empty() {
+            return Err(TableSetError::NoTable);
+        }
+        if self.versions.is_empty() {
+            return Err(TableSetError::NoVersion);
+        }
+        if let Some(table) = repeated(&self.tables) {
+            return Err(TableSetError::TableTwice { table });
+        }
+        match repeated(&self.versions) {
+            Some(version) => Err(TableSetError::VersionTwice { version }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is named a second time.
+fn repeated<T: Copy + PartialEq>(list: &[(T, bool)]) -> Option<T> {
+    let is_repeated = |at: usize| list[..at].iter().any(|(other, _)| *other == list[at].0);
+    (0..list.len())
+        .find(|at| is_repeated(*at))
+        .map(|at| list[at].0)
+}
+
+/// Whether it says that the tools or the kernel part aren't there, in contrast to what fails just now.
+fn is_missing(error: &Error) -> bool {
+    match error {
+        Error::Executor(ExecutorError::NotFound { .. })
+        | Error::Save {
+            source: SaveError::NoTable,
+            ..
+        } => true,
+        _ => matches!(
+            error.class(),
+            Some(FailureClass::NoTable | FailureClass::NoKernelSupport)
+        ),
     }
 }
 
@@ -219,13 +260,31 @@ impl<E: Executor> TableSet<E> {
         self.at(|_| true, work)
     }
 
-    /// Does something in each IP version of one table.
+    /// Does something in each IP version of one table. A table that isn't in the set is an error at each; one that is
+    /// [absent](Self::absent) has no outcome.
     pub fn in_table<T>(
         &mut self,
         table: Table,
         work: impl FnMut(Place, &mut IptablesUpdater<E>) -> Result<T, Error>,
     ) -> Outcomes<T> {
+        let members = self.members.iter().map(|(place, _)| place.table);
+        let absent = self.absent.iter().map(|(place, _)| place.table);
+        if !members.chain(absent).any(|named| named == table) {
+            return self.not_in_set(table);
+        }
         self.at(|place| place.table == table, work)
+    }
+
+    fn not_in_set<T>(&self, table: Table) -> Outcomes<T> {
+        let members = self.members.iter().map(|(place, _)| place.version);
+        let absent = self.absent.iter().map(|(place, _)| place.version);
+        let versions: BTreeSet<IpVersion> = members.chain(absent).collect();
+        let places = versions.into_iter().map(|version| Place { version, table });
+        let refused = places.map(|place| {
+            let error = TableSetError::NotInSet { table };
+            (place, Err(error.into()))
+        });
+        Outcomes(refused.collect())
     }
 
     fn at<T>(

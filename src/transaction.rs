@@ -13,7 +13,8 @@ use crate::index::IndexUpdate;
 use crate::{Chain, ChainName, ChainState, Error, Index};
 
 /// One change of an owned chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Change {
     /// The chain shall hold just these contents.
     Rewrite(Chain),

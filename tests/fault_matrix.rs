@@ -116,7 +116,7 @@ fn open(kernel: &MemoryExecutor) -> Updater {
 /// Two chains left by a previous run, one of them required; a chain of others; programmed chains, a stub and a hook.
 fn start(backend: Backend) -> (MemoryExecutor, Updater) {
     let kernel = MemoryExecutor::new(IpVersion::V4, backend);
-    kernel.as_other_program(|other| {
+    kernel.with_other_program(|other| {
         let left = "*filter\n:other - [0:0]\n:web-left - [0:0]\n:web-orphan - [0:0]\n\
              -A other -p tcp -j ACCEPT\n-A web-left -j ACCEPT\n-A web-orphan -j web-left\nCOMMIT\n";
         assert!(other.restore(left).exit.is_success());

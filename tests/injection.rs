@@ -115,7 +115,7 @@ fn a_prefix_that_names_more_than_chains_opens_nothing() {
                 set.table(Table::Filter).version(IpVersion::V4)
             };
             let opened = set.open(|_| Ok(kernel.clone()));
-            assert!(matches!(opened, Err((_, Error::Prefix(_)))), "{prefix:?}");
+            assert!(matches!(opened, Err(Error::Prefix(_))), "{prefix:?}");
         }
         assert!(kernel.journal().is_empty(), "{prefix:?}");
     }
@@ -156,10 +156,10 @@ fn a_worker_and_a_set_of_tables_are_no_way_round() {
             handle.ensure_rule_inserted(chain, rule).unwrap_err(),
             handle.ensure_rule_appended(chain, rule).unwrap_err(),
             handle.ensure_rule_removed(chain, rule).unwrap_err(),
-            set.ensure_rule_inserted(Table::Filter, chain, rule)
-                .all()
-                .unwrap_err()
-                .1,
+            match set.ensure_rule_inserted(Table::Filter, chain, rule).all() {
+                Err(Error::Place { source, .. }) => *source,
+                other => panic!("{other:?}"),
+            },
         ];
         for error in errors {
             let by_name = matches!(error, Error::HookRule { .. } | Error::ChainName(_));

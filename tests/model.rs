@@ -96,7 +96,7 @@ impl Search {
             let input = format!(
                 "*filter\n:other - [0:0]\n-A other -p tcp -j ACCEPT\n-A INPUT -j other\n{start}COMMIT\n"
             );
-            let outcome = kernel.as_other_program(|other| other.restore(&input));
+            let outcome = kernel.with_other_program(|other| other.restore(&input));
             assert!(outcome.exit.is_success(), "{outcome:?}");
             let way = Way {
                 backend,

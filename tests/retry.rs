@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use iptables_updater::memory::{Fault, JournalCall};
 use iptables_updater::{
     Backend, Chain, Clock, Error, FailureClass, IpVersion, IptablesUpdater, MemoryExecutor,
-    RetryPolicy, Table,
+    Request, RetryPolicy, Table,
 };
 
 /// A clock that stands still and writes down how long it was asked to sleep.
@@ -221,7 +221,7 @@ fn what_a_killed_commit_may_have_written_is_a_stub_before_it_is_deleted() {
         bed.updater
             .rewrite_chains([Chain::new("web-a", ["-j web-b"]).unwrap()])
             .unwrap();
-        bed.kernel.as_other_program(|other| {
+        bed.kernel.with_other_program(|other| {
             let outcome = other.command(Table::Filter, "-A INPUT -j web-b");
             assert!(outcome.exit.is_success());
         });
@@ -241,4 +241,29 @@ fn what_a_killed_commit_may_have_written_is_a_stub_before_it_is_deleted() {
             ["-m comment --comment \"missing chain web-b\" -j DROP"]
         );
     }
+}
+
+/// A race that lasts costs all tries once; every part of the batch that often again would be hours for a large one.
+#[test]
+fn a_race_that_lasts_is_waited_for_once_a_batch_and_not_once_a_part() {
+    let mut bed = bed(Backend::NfTables, RetryPolicy::default());
+    for nth in 1..=2_000 {
+        bed.kernel
+            .fail_restore(nth, Fault::Fails(FailureClass::Race));
+    }
+    let names = (0..100).map(|number| format!("web-{number}"));
+    let requests: Vec<_> = names
+        .map(|name| Request::rewrite([Chain::new(name, ["-j RETURN"]).unwrap()]))
+        .collect();
+    let results = bed.updater.apply(&requests);
+    let races = results.iter().filter_map(|result| result.as_ref().err());
+    let races = races.filter(|error| error.class() == Some(FailureClass::Race));
+    assert_eq!(races.count(), 100);
+    // Ten for the whole, one for each of the 198 parts.
+    assert_eq!(bed.kernel.journal().len(), 10 + 198);
+    assert_eq!(bed.sleeps.0.lock().unwrap().len(), 9);
+    // The next call is as patient as ever.
+    bed.kernel.clear_journal();
+    assert!(bed.updater.apply(&requests[..1])[0].is_err());
+    assert_eq!(bed.kernel.journal().len(), 10);
 }

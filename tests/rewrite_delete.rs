@@ -469,7 +469,7 @@ fn a_plan_is_just_what_then_runs() {
         updater.rewrite_chains(chains).unwrap();
         let (restores, _) = bed.journal.take();
         assert_eq!(plan.to_string(), restores.concat());
-        assert!(plan.deletion().unwrap().as_str().contains("-X web-b"));
+        assert!(plan.deletion_input().unwrap().as_str().contains("-X web-b"));
         assert!(
             updater
                 .plan(&[Request::delete(["web-unknown"]).unwrap()])

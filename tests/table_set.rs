@@ -6,7 +6,7 @@ use common::{KERNELS, each_kernel_of};
 use iptables_updater::memory::Fault;
 use iptables_updater::{
     Backend, Chain, CommandExecutor, Error, ExecutorError, FailureClass, IpVersion, MemoryExecutor,
-    Place, Rule, Table, TableSet,
+    Place, RetryPolicy, Rule, Table, TableSet, TableSetBuilder, TableSetError, UpdaterBuilder,
 };
 
 fn chain() -> Chain {
@@ -99,10 +99,15 @@ fn what_is_missing_is_left_out_only_if_it_may_be() {
         .clone()
         .version(IpVersion::V4)
         .version(IpVersion::V6);
-    let (place, error) = both.open(open).unwrap_err();
+    let error = both.open(open).unwrap_err();
+    let sentence = format!("table filter of IPv6: {}", missing());
+    assert_eq!(error.to_string(), sentence);
+    let Error::Place { place, source } = error else {
+        panic!("{error}");
+    };
     assert_eq!((place.version, place.table), (IpVersion::V6, Table::Filter));
     assert!(matches!(
-        error,
+        *source,
         Error::Executor(ExecutorError::NotFound { .. })
     ));
     let lenient = builder
@@ -127,6 +132,98 @@ fn a_table_that_the_kernel_lacks_may_be_optional() {
     assert!(builder.clone().table(Table::Security).open(open).is_err());
     let set = builder.optional_table(Table::Security).open(open).unwrap();
     assert_eq!((set.places().count(), set.absent().len()), (0, 1));
+}
+
+/// What is there and fails just now is no reason to go on without it: the host would be open on IPv6.
+#[test]
+fn an_optional_place_that_fails_otherwise_is_an_error() {
+    for class in [
+        FailureClass::NoPrivilege,
+        FailureClass::LockHeld,
+        FailureClass::LockFile,
+        FailureClass::Ambiguous,
+        FailureClass::Race,
+    ] {
+        let open = |version| {
+            let kernel = MemoryExecutor::new(version, Backend::Legacy);
+            if version == IpVersion::V6 {
+                for call in 1..=20 {
+                    kernel.fail_save(call, Fault::Fails(class));
+                }
+            }
+            Ok(kernel)
+        };
+        let builder = TableSet::builder()
+            .chain_prefix("web-")
+            .table(Table::Filter)
+            .version(IpVersion::V4)
+            .optional_version(IpVersion::V6);
+        let settings = |_, builder: UpdaterBuilder| builder.retry(RetryPolicy::never());
+        let error = builder.open_with(open, settings).unwrap_err();
+        let Error::Place { place, .. } = &error else {
+            panic!("{class:?}: {error}");
+        };
+        assert_eq!(place.version, IpVersion::V6, "{class:?}");
+        assert!(error.class().is_some(), "{class:?}: {error}");
+    }
+}
+
+#[test]
+fn a_set_that_cannot_be_meant_is_refused_before_anything_is_run() {
+    let builder = || TableSet::builder().chain_prefix("web-");
+    let never = |version| -> Result<MemoryExecutor, _> { panic!("opened for {version}") };
+    let refused = |builder: TableSetBuilder| match builder.open(never).unwrap_err() {
+        Error::TableSet(error) => error,
+        other => panic!("{other}"),
+    };
+    let table = Table::Filter;
+    let version = IpVersion::V4;
+    assert_eq!(refused(builder().version(version)), TableSetError::NoTable);
+    assert_eq!(refused(builder().table(table)), TableSetError::NoVersion);
+    // One of the two updaters would delete the chains of the other.
+    assert_eq!(
+        refused(
+            builder()
+                .table(table)
+                .optional_table(table)
+                .version(version)
+        ),
+        TableSetError::TableTwice { table }
+    );
+    assert_eq!(
+        refused(builder().table(table).version(version).version(version)),
+        TableSetError::VersionTwice { version }
+    );
+}
+
+#[test]
+fn a_call_for_a_table_that_was_never_named_fails_at_each_ip_version() {
+    let open = |version| Ok(MemoryExecutor::new(version, Backend::NfTables));
+    let mut set = TableSet::builder()
+        .chain_prefix("web-")
+        .table(Table::Filter)
+        .version(IpVersion::V4)
+        .version(IpVersion::V6)
+        .open(open)
+        .unwrap();
+    let table = Table::Nat;
+    for outcome in [
+        set.rewrite_chains(table, [chain()]).all().unwrap_err(),
+        set.delete_chains(table, ["web-a"]).all().unwrap_err(),
+        set.ensure_rule_inserted(table, "OUTPUT", "-j web-a")
+            .all()
+            .unwrap_err(),
+    ] {
+        let Error::Place { place, source } = outcome else {
+            panic!("{outcome}");
+        };
+        assert_eq!(place.table, table);
+        assert!(matches!(
+            *source,
+            Error::TableSet(TableSetError::NotInSet { table: Table::Nat })
+        ));
+    }
+    assert_eq!(set.rewrite_chains(table, [chain()]).iter().count(), 2);
 }
 
 #[test]

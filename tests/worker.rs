@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::gated::{all_succeed, chain, held_up, spawn, wait_until, watched};
-use iptables_updater::worker::{Handle, Pending, Ticket, WorkerConfig};
+use iptables_updater::worker::{Handle, Ticket, WorkerConfig};
 use iptables_updater::{
     Chain, CleanupReport, Error, FailureClass, IptablesUpdater, MemoryExecutor, Request, Table,
 };
@@ -226,9 +226,12 @@ fn a_ticket_can_be_waited_for_in_part_or_asked() {
         let handle = spawn(&gated, WorkerConfig::default());
         let ticket = held_up(&gated, &handle);
         assert!(!ticket.is_answered());
-        let Err(Pending(ticket)) = ticket.wait_timeout(Duration::from_millis(10)) else {
+        let Err(pending) = ticket.wait_timeout(Duration::from_millis(10)) else {
             panic!("it can't be done yet");
         };
+        assert_eq!(format!("{pending:?}"), pending.to_string());
+        assert!(pending.to_string().ends_with("no answer within the time"));
+        let ticket = pending.into_ticket();
         gated.open();
         ticket
             .wait_timeout(Duration::from_secs(20))

@@ -110,7 +110,7 @@ fn a_worker_refreshes_again_and_again_though_one_fails() {
                 .fail_save(1, Fault::Fails(FailureClass::NoPrivilege));
             gated
                 .kernel
-                .as_other_program(|other| other.flush_table(Table::Filter));
+                .with_other_program(|other| other.flush_table(Table::Filter));
             wait_until("it isn't repaired", there);
         }
         let stats = handle.stats().unwrap();
@@ -133,7 +133,7 @@ fn a_worker_that_finds_its_canary_gone_refreshes_at_once() {
             wait_until("there is no canary", || there("web-~canary"));
             gated
                 .kernel
-                .as_other_program(|other| other.flush_table(Table::Filter));
+                .with_other_program(|other| other.flush_table(Table::Filter));
             wait_until("it isn't repaired", || there("web-a"));
         }
     });
@@ -143,7 +143,7 @@ fn a_worker_that_finds_its_canary_gone_refreshes_at_once() {
 fn a_worker_cleans_up_once_and_again_only_if_that_failed() {
     watched(|gated| {
         let make_orphan = || {
-            gated.kernel.as_other_program(|other| {
+            gated.kernel.with_other_program(|other| {
                 assert!(
                     other
                         .restore("*filter\n:web-old - [0:0]\nCOMMIT\n")

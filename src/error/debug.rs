@@ -47,7 +47,7 @@ mod tests {
     fn not_owned() -> Error {
         Error::NotOwned {
             chain: ChainName::new("db-in").unwrap(),
-            prefixes: "web-".to_owned(),
+            prefixes: Prefixes::new(["web-"]).unwrap(),
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_structure_is_in_the_alternate_form() {
-        let structure = "NotOwned {\n    chain: \"db-in\",\n    prefixes: \"web-\",\n}";
+        let structure = "NotOwned {\n    chain: \"db-in\",\n    prefixes: Prefixes(\n        [\n            \"web-\",\n        ],\n    ),\n}";
         assert_eq!(format!("{:#?}", not_owned()), structure);
         let bad = Error::from(Chain::new("web-in", ["-j"]).unwrap_err());
         let structure = format!("{bad:#?}");

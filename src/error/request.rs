@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::circle::Circle;
 use super::debug::debug_as_sentence;
-use super::{BadRule, ChainError, ChainNameError, PrefixError, RestoreError};
+use super::{
+    BadRule, ChainError, ChainNameError, PrefixError, RestoreError, RuleError, TableSetError,
+};
 use crate::outcome::Exit;
-use crate::{ChainName, HookChain, IpVersion, Rule, Table};
+use crate::{ChainName, HookChain, IpVersion, Place, Prefixes, Rule, Table, UnknownName};
 
 /// Why an operation of [`IptablesUpdater`](crate::IptablesUpdater) failed.
 ///
@@ -26,9 +28,26 @@ pub enum Error {
     /// A prefix was refused.
     #[error(transparent)]
     Prefix(#[from] PrefixError),
+    /// A rule was refused that was made by itself.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     /// A chain was refused.
     #[error(transparent)]
     Chain(#[from] ChainError),
+    /// A table, a kernel chain, a policy, an IP version or a back end isn't called so.
+    #[error(transparent)]
+    UnknownName(#[from] UnknownName),
+    /// A [`TableSet`](crate::TableSet) can't be opened, or a call to it can't be meant.
+    #[error(transparent)]
+    TableSet(#[from] TableSetError),
+    /// A [`TableSet`](crate::TableSet) failed at one of its places.
+    #[error("{place}: {source}")]
+    Place {
+        /// Where.
+        place: Place,
+        /// Why.
+        source: Box<Error>,
+    },
     /// A hook rule was refused.
     #[error("hook rule for chain {chain}: {source}")]
     HookRule {
@@ -44,8 +63,8 @@ pub enum Error {
     NotOwned {
         /// The chain.
         chain: ChainName,
-        /// The prefixes, comma-separated.
-        prefixes: String,
+        /// The prefixes that it has.
+        prefixes: Prefixes,
     },
     /// A chain explicitly requires one that the updater doesn't own, so couldn't stand in for.
     #[error(
@@ -56,16 +75,16 @@ pub enum Error {
         chain: ChainName,
         /// What it requires.
         required: ChainName,
-        /// The prefixes, comma-separated.
-        prefixes: String,
+        /// The prefixes that it has.
+        prefixes: Prefixes,
     },
     /// A chain of others is neither emptied nor deleted, and a kernel chain never deleted.
-    #[error("chain {chain} isn't owned, and won't be {what}: call allow_foreign({:?}) first if that is what you want", chain.as_str())]
+    #[error("chain {chain} isn't owned, and won't be {act}: call allow_foreign({:?}) first if that is what you want", chain.as_str())]
     NotAllowed {
         /// The chain.
         chain: HookChain,
-        /// What was asked for: emptied or deleted.
-        what: &'static str,
+        /// What was asked for.
+        act: ForeignAct,
     },
     /// A hook rule for a chain of our own: its contents come from `rewrite_chains` alone.
     #[error(
@@ -119,8 +138,8 @@ pub enum Error {
         "no name is free for a chain of the updater's own: those that begin with one of {prefixes} and go on with ~ are in use, or too long"
     )]
     NoSpareChain {
-        /// The prefixes, comma-separated.
-        prefixes: String,
+        /// The prefixes that it has.
+        prefixes: Prefixes,
     },
     /// An override of a stub came after the stub was needed.
     #[error(
@@ -155,20 +174,21 @@ pub enum Error {
     #[error("the worker can't answer: {reason}")]
     WorkerGone {
         /// Why.
-        reason: &'static str,
+        reason: NoAnswer,
     },
     /// iptables couldn't be run at all.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
 }
 
-debug_as_sentence!(enum Error, (ChainName, Prefix, Chain, Restore, Executor), {
+debug_as_sentence!(enum Error, (ChainName, Prefix, Rule, Chain, UnknownName, TableSet, Restore, Executor), {
+    Place { place, source },
     HookRule { chain, source },
     CantTellApart { chain, rule, other },
     NeverAbsent { chain, rule },
     NotOwned { chain, prefixes },
     RequiresNotOwned { chain, required, prefixes },
-    NotAllowed { chain, what },
+    NotAllowed { chain, act },
     HookInOwned { chain },
     Cycle { chains },
     CantMatch { chain, rule },
@@ -188,14 +208,62 @@ impl Error {
                 source: SaveError::Failed { class, .. },
                 ..
             } => Some(*class),
+            Self::Place { source, .. } => source.class(),
             _ => None,
         }
     }
+
+    /// Whether the same call may succeed later, with nothing else changed: [`FailureClass::may_pass`] of its class.
+    ///
+    /// By then the updater has tried as often as its [`RetryPolicy`](crate::RetryPolicy) says.
+    pub fn may_pass(&self) -> bool {
+        self.class().is_some_and(FailureClass::may_pass)
+    }
 }
 
-impl From<std::convert::Infallible> for Error {
-    fn from(never: std::convert::Infallible) -> Self {
-        match never {}
+/// What isn't done to a chain of others without [`allow_foreign`](crate::IptablesUpdater::allow_foreign).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ForeignAct {
+    /// To empty it.
+    Flush,
+    /// To delete it.
+    Delete,
+}
+
+impl fmt::Display for ForeignAct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flush => "emptied",
+            Self::Delete => "deleted",
+        })
+    }
+}
+
+/// Why a worker gives no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// It was shut down, or has died of a panic, before it came to the request.
+    Gone,
+    /// Another handle has shut it down.
+    ShutDown,
+    /// It has died of a panic.
+    Panicked,
+    /// A callback, which runs on the worker's thread, waits for that thread.
+    WaitsForItself,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "it was shut down, or has died of a panic",
+            Self::ShutDown => "another handle has shut it down",
+            Self::Panicked => "it has died of a panic",
+            Self::WaitsForItself => {
+                "a callback runs on its thread, so it can't wait for it: take a ticket"
+            }
+        })
     }
 }
 

@@ -1,7 +1,7 @@
-//! Why a chain name, a rule or a chain was refused, before anything was run.
+//! Why a chain name, a rule, a chain or a set of tables was refused, before anything was run.
 
 use super::debug::debug_as_sentence;
-use crate::{KernelChain, Table};
+use crate::{IpVersion, KernelChain, Table};
 
 /// Why a text can't be the name of a chain of ours.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -304,6 +304,44 @@ pub struct BadRule {
 }
 
 debug_as_sentence!(struct BadRule { text, source });
+
+/// Why a [`TableSet`](crate::TableSet) can't be opened, or a call to it can't be meant.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableSetError {
+    /// No table was named: there would be nothing in the set.
+    #[error("a table set needs at least one table")]
+    NoTable,
+    /// No IP version was named: there would be nothing in the set.
+    #[error("a table set needs at least one IP version")]
+    NoVersion,
+    /// A table was named twice: two updaters would own the same chains, and each delete those of the other.
+    #[error("table {table} is named twice in a table set")]
+    TableTwice {
+        /// The table.
+        table: Table,
+    },
+    /// An IP version was named twice, in the same way.
+    #[error("{version} is named twice in a table set")]
+    VersionTwice {
+        /// The IP version.
+        version: IpVersion,
+    },
+    /// A call for a table with which the set wasn't built.
+    #[error("table {table} isn't in this table set: name it before the set is opened")]
+    NotInSet {
+        /// The table.
+        table: Table,
+    },
+}
+
+debug_as_sentence!(enum TableSetError, (), {
+    NoTable {},
+    NoVersion {},
+    TableTwice { table },
+    VersionTwice { version },
+    NotInSet { table },
+});
 
 impl From<std::convert::Infallible> for ChainNameError {
     fn from(never: std::convert::Infallible) -> Self {

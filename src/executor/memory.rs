@@ -36,7 +36,7 @@
 //!     assert_eq!(kernel.rules(Table::Filter, "door-in").unwrap()[0], "-s 192.0.2.0/24 -j ACCEPT");
 //!
 //!     // With another program, whose script empties the table.
-//!     kernel.as_other_program(|other| other.flush_table(Table::Filter));
+//!     kernel.with_other_program(|other| other.flush_table(Table::Filter));
 //!     assert_eq!(filter.refresh()?.missing, ["door-in"]);
 //!     assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), ["-j door-in"]);
 //! }
@@ -105,7 +105,7 @@ use fault::{Awaits, Faults, words};
 /// assert!(executor.restore(input)?.exit.is_success());
 ///
 /// // Somebody else empties the chain.
-/// kernel.as_other_program(|other| other.flush(Table::Filter, "web-input"));
+/// kernel.with_other_program(|other| other.flush(Table::Filter, "web-input"));
 /// assert_eq!(kernel.rules(Table::Filter, "web-input"), Some(vec![]));
 /// assert_eq!(kernel.journal().len(), 3);
 /// # Ok::<(), iptables_updater::ExecutorError>(())
@@ -170,7 +170,7 @@ impl MemoryExecutor {
     }
 
     /// Every restore and save through this executor or a clone, oldest first. What
-    /// [another program](Self::as_other_program) did isn't in it.
+    /// [another program](Self::with_other_program) did isn't in it.
     pub fn journal(&self) -> Vec<JournalEntry> {
         self.shared().journal.clone()
     }
@@ -228,7 +228,7 @@ impl MemoryExecutor {
     }
 
     /// Lets another program write to the tables: its changes aren't in the journal and meet no fault.
-    pub fn as_other_program<T>(&self, write: impl FnOnce(&mut OtherProgram<'_>) -> T) -> T {
+    pub fn with_other_program<T>(&self, write: impl FnOnce(&mut OtherProgram<'_>) -> T) -> T {
         let mut shared = self.shared();
         write(&mut OtherProgram::new(&mut shared.kernel))
     }

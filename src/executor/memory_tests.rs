@@ -291,12 +291,12 @@ fn a_held_lock_stops_legacy_until_it_is_released() {
 fn another_program_writes_behind_our_back() {
     for backend in BOTH {
         let mut kernel = policy(backend);
-        let saved = kernel.as_other_program(|other| other.save(Table::Filter));
+        let saved = kernel.with_other_program(|other| other.save(Table::Filter));
         kernel
             .restore("*filter\n-A web-b -p udp\n-N web-new\nCOMMIT\n")
             .unwrap();
         kernel.fail_restore(1, Fault::Hangs);
-        kernel.as_other_program(|other| {
+        kernel.with_other_program(|other| {
             assert!(other.save_text(Table::Filter).contains(":web-new - [0:0]"));
             other.put_back(&saved);
             assert!(
@@ -308,9 +308,9 @@ fn another_program_writes_behind_our_back() {
         });
         assert_eq!(rules(&kernel, "web-a"), ["-j web-b", "-j DROP"]);
         assert_eq!(rules(&kernel, "web-b"), ["-j RETURN"]);
-        kernel.as_other_program(|other| other.flush(Table::Filter, "web-a"));
+        kernel.with_other_program(|other| other.flush(Table::Filter, "web-a"));
         assert_eq!(rules(&kernel, "web-a"), [] as [String; 0]);
-        kernel.as_other_program(|other| other.flush_table(Table::Filter));
+        kernel.with_other_program(|other| other.flush_table(Table::Filter));
         assert_eq!(kernel.chains(Table::Filter), ["INPUT", "FORWARD", "OUTPUT"]);
         assert_eq!(rules(&kernel, "INPUT"), [] as [String; 0]);
         // Neither the journal nor the fault took note.
@@ -323,7 +323,7 @@ fn another_program_writes_behind_our_back() {
 fn handles_may_go_to_other_threads() {
     let kernel = policy(Backend::NfTables);
     let other = kernel.clone();
-    std::thread::spawn(move || other.as_other_program(|o| o.flush(Table::Filter, "INPUT")))
+    std::thread::spawn(move || other.with_other_program(|o| o.flush(Table::Filter, "INPUT")))
         .join()
         .unwrap();
     assert_eq!(rules(&kernel, "INPUT"), [] as [String; 0]);

@@ -10,6 +10,7 @@ use super::chains::Chains;
 use super::parse::{line_at, line_number, unexpected};
 use super::words::{self, Words};
 use super::{Chain, Counters, Rule, Whole};
+use crate::Policy;
 use crate::error::SaveError;
 
 pub(super) struct Block {
@@ -121,17 +122,15 @@ impl Block {
             None => (line, None),
         };
         let (name, policy) = head.rsplit_once(' ')?;
-        let named = !policy.is_empty() && policy.bytes().all(|b| b.is_ascii_uppercase());
-        if !named && policy != "-" {
-            return None;
-        }
-        let policy_at = at.start + name.len() + 1;
-        let policy = named.then(|| policy_at..policy_at + policy.len());
+        let policy = match policy {
+            "-" => None,
+            policy => Some(Policy::from_name(policy)?),
+        };
         if let Some(known) = self.chains.find(text, name) {
             // nft can have a chain PREROUTING beside the kernel's: there are two lines for them, and
             // iptables can't tell the two apart either.
             let known = &mut self.chains[known];
-            known.policy = known.policy.take().or(policy);
+            known.policy = known.policy.or(policy);
             return Some(());
         }
         if name.contains(' ')

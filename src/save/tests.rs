@@ -47,7 +47,7 @@ fn chains_come_in_order_with_policy_counters_and_rules() {
     assert_eq!(
         chains,
         [
-            ("INPUT", Some("DROP"), Some((1, 20))),
+            ("INPUT", Some(Policy::Drop), Some((1, 20))),
             ("web-b", None, Some((0, 0))),
             ("web-a", None, None),
         ]
@@ -207,7 +207,7 @@ fn a_chain_declared_twice_is_one() {
             ["A", "b"]
         );
         let chain = saved.chain("A").unwrap();
-        assert_eq!(chain.policy(), Some("ACCEPT"));
+        assert_eq!(chain.policy(), Some(Policy::Accept));
         assert_eq!(chain.counters().map(|c| c.packets), Some(1));
         assert_eq!(rules(&saved, "A"), [("-j b", Some("b"))]);
     }
@@ -245,7 +245,7 @@ fn notices_are_told_from_comments() {
 #[test]
 fn the_table_asked_for_is_picked_out() {
     let full = "*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j A\nCOMMIT\n\n# x\n*filter\n\n# y\n:OUTPUT DROP [0:0]\nCOMMIT\n*x-y_1\nCOMMIT\n";
-    for (table, policy) in [(Table::Raw, "ACCEPT"), (Table::Filter, "DROP")] {
+    for (table, policy) in [(Table::Raw, Policy::Accept), (Table::Filter, Policy::Drop)] {
         let saved = SavedTable::parse(full.as_bytes(), table).unwrap();
         assert_eq!(saved.chain("OUTPUT").unwrap().policy(), Some(policy));
     }

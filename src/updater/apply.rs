@@ -15,7 +15,8 @@ impl<E: Executor> IptablesUpdater<E> {
     /// succeeds or fails as a whole. If the commit fails, the request at fault is found by the line that iptables
     /// names, or by the chain or set that is missing, and the rest is committed again without it; where iptables
     /// names nothing to go by, the batch is halved, in order. What a request's result is doesn't depend on how
-    /// the batch was split.
+    /// the batch was split. What fails of a race for as long as the [`RetryPolicy`](crate::RetryPolicy) allows is tried
+    /// once more in each part, and not as often again.
     ///
     /// ```no_run
     /// # use iptables_updater::{Chain, Error, Executor, IptablesUpdater, Request};
@@ -30,9 +31,12 @@ impl<E: Executor> IptablesUpdater<E> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use = "each request has a result of its own"]
     pub fn apply(&mut self, requests: &[Request]) -> Vec<Result<(), Error>> {
         let started = self.runner.clock.now();
+        let retry = self.runner.retry.clone();
         let results = self.apply_parts(requests);
+        self.runner.retry = retry;
         let failed = results.iter().filter(|result| result.is_err()).count();
         self.count_batch(requests.len(), failed, started);
         results
@@ -97,13 +101,17 @@ impl<E: Executor> IptablesUpdater<E> {
                 }
             } else {
                 warn!(
-                    "table {}: a batch of {} requests failed, halving it: {error}",
-                    self.runner.table,
+                    "{}: a batch of {} requests failed, halving it: {error}",
+                    self.runner.place(),
                     group.len()
                 );
                 let second = group.split_off(group.len() / 2);
                 self.runner.stats.splits += 1;
                 groups.extend([second, group]);
+                if error.class() == Some(FailureClass::Race) {
+                    // It has outlasted all tries once; each part again would be hours for a large batch.
+                    self.runner.retry = self.runner.retry.clone().with_tries(1);
+                }
             }
         }
         results

@@ -137,12 +137,11 @@ impl UpdaterBuilder {
             (owned.collect::<Vec<_>>(), notices.collect::<Vec<_>>())
         })?;
         for notice in notices {
-            warn!("table {}: {:?}", self.table, crate::excerpt::short(&notice));
+            warn!("{}: {:?}", runner.place(), crate::excerpt::short(&notice));
         }
         info!(
-            "opened table {} ({}): {} chains of a previous run",
-            self.table,
-            runner.executor.ip_version(),
+            "opened {}: {} chains of a previous run",
+            runner.place(),
             leftover.len()
         );
         Ok(IptablesUpdater {

@@ -19,6 +19,20 @@ impl<E: Executor> IptablesUpdater<E> {
     /// and `-X` of everything, as firewall scripts begin, not the change of single rules; for those there is
     /// [`verify`](Self::verify). Where it says `false`, [`refresh`](Self::refresh) repairs, and puts the canary back.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.verify_canary()?; // puts it
+    /// assert!(filter.verify_canary()?);
+    /// kernel.with_other_program(|other| other.flush_table(Table::Filter));
+    /// assert!(!filter.verify_canary()?);
+    /// filter.refresh()?;
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// iptables failed: nothing is known then.
     pub fn verify_canary(&mut self) -> Result<bool, Error> {

@@ -8,7 +8,9 @@ use super::IptablesUpdater;
 use super::run::Refusal;
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::restore_input::{Argument, Builder, Command};
-use crate::{Chain, ChainName, ChainState, Counters, Executor, HookChain, KernelChain, Policy};
+use crate::{
+    Chain, ChainName, ChainState, Counters, Executor, ForeignAct, HookChain, KernelChain, Policy,
+};
 
 /// Whether what was asked for was there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,6 +52,17 @@ impl<E: Executor> IptablesUpdater<E> {
     /// For an owned chain whose rules come from [`ensure_rule`](Self::ensure_rule), and not from `rewrite_chains`:
     /// a cleanup leaves it, and a refresh makes it again. A kernel chain of the table is always there.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Position, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// assert_eq!(filter.ensure_chain("web-allow")?, Existed::No);
+    /// filter.ensure_rule(Position::Append, "web-allow", "-s 192.0.2.1 -j ACCEPT")?;
+    /// assert_eq!(filter.ensure_chain("web-allow")?, Existed::Yes); // with its rule
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The name is none, or no chain of this table; or iptables refused it.
     pub fn ensure_chain<C>(&mut self, chain: C) -> Result<Existed, Error>
@@ -70,6 +83,17 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// Lets this updater empty and delete a chain that it doesn't own.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// assert!(filter.flush_chain("KUBE-SVC-OLD").is_err()); // it isn't ours
+    /// filter.allow_foreign("KUBE-SVC-OLD")?;
+    /// assert_eq!(filter.flush_chain("KUBE-SVC-OLD")?, Existed::No);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The name is none, or no chain of this table.
     pub fn allow_foreign<C>(&mut self, chain: C) -> Result<(), Error>
@@ -85,6 +109,18 @@ impl<E: Executor> IptablesUpdater<E> {
     /// Empties a chain. An owned one is programmed to be empty; one of others has to be
     /// [allowed](Self::allow_foreign). A chain that isn't there is no error.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j DROP"])?])?;
+    /// assert_eq!(filter.flush_chain("web-input")?, Existed::Yes);
+    /// assert_eq!(kernel.rules(Table::Filter, "web-input").unwrap(), [""; 0]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotAllowed`]; or iptables refused it.
     pub fn flush_chain<C>(&mut self, chain: C) -> Result<Existed, Error>
@@ -98,12 +134,25 @@ impl<E: Executor> IptablesUpdater<E> {
         {
             return self.empty_owned(name);
         }
-        self.check_allowed(&chain, "emptied")?;
+        self.check_allowed(&chain, ForeignAct::Flush)?;
         self.on_chain(&chain, &[Command::Flush])
     }
 
     /// Deletes a chain with its rules. An owned one as [`delete_chains`](Self::delete_chains) does; one of others has to
     /// be [allowed](Self::allow_foreign), and may not be referred to. A chain that isn't there is no error.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.ensure_chain("web-allow")?;
+    /// assert_eq!(filter.delete_chain("web-allow")?, Existed::Yes);
+    /// assert_eq!(filter.delete_chain("web-allow")?, Existed::No);
+    /// assert!(filter.delete_chain("INPUT").is_err()); // the kernel's
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NotAllowed`], always for a kernel chain; [`Error::Restore`] of the class
@@ -115,20 +164,31 @@ impl<E: Executor> IptablesUpdater<E> {
     {
         let chain = self.chain_of_table(chain)?;
         let HookChain::User(name) = &chain else {
-            let what = "deleted";
-            return Err(Error::NotAllowed { chain, what });
+            let act = ForeignAct::Delete;
+            return Err(Error::NotAllowed { chain, act });
         };
         if self.index.prefixes().own(name.as_str()) {
             if self.index.state(name.as_str()) != ChainState::Absent {
                 return self.delete_owned(name);
             }
         } else {
-            self.check_allowed(&chain, "deleted")?;
+            self.check_allowed(&chain, ForeignAct::Delete)?;
         }
         self.on_chain(&chain, &[Command::Flush, Command::DeleteChain])
     }
 
     /// Whether the chain is in the table.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// if !filter.chain_exists("DOCKER-USER")? {
+    ///     println!("Docker hasn't started yet");
+    /// }
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The name is none; or the table can't be read.
@@ -144,6 +204,16 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// The names of all chains in the table, in the order of iptables-save.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// filter.ensure_chain("web-allow")?;
+    /// assert_eq!(filter.chains()?, ["INPUT", "FORWARD", "OUTPUT", "web-allow"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The table can't be read.
     pub fn chains(&mut self) -> Result<Vec<String>, Error> {
@@ -157,6 +227,18 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// The rules of any chain, as iptables-save prints them; `None` if there is no such chain.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// filter.ensure_rule_inserted("INPUT", "-s 192.0.2.1 -j ACCEPT")?;
+    /// let rules = filter.rules("INPUT")?.unwrap();
+    /// assert_eq!(rules[0].text, "-s 192.0.2.1/32 -j ACCEPT"); // as iptables-save prints it
+    /// assert!(filter.rules("DOCKER-USER")?.is_none());
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The name is none; or the table can't be read.
     pub fn rules<C>(&mut self, chain: C) -> Result<Option<Vec<ListedRule>>, Error>
@@ -169,6 +251,19 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// The same with the packets and bytes that each rule has met.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// filter.ensure_rule_inserted("INPUT", "-j ACCEPT")?;
+    /// for rule in filter.rules_with_counters("INPUT")?.unwrap() {
+    ///     let packets = rule.counters.map_or(0, |counters| counters.packets);
+    ///     println!("{}: {packets} packets", rule.text);
+    /// }
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`rules`](Self::rules).
@@ -184,19 +279,38 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// What becomes of a packet that reaches the end of a kernel chain.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, KernelChain, MemoryExecutor, Policy, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// assert_eq!(filter.policy(KernelChain::Forward)?, Policy::Accept);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The table doesn't have that chain, or can't be read.
     pub fn policy(&mut self, chain: KernelChain) -> Result<Policy, Error> {
         HookChain::Kernel(chain).check_in(self.runner.table)?;
-        let policy = self.runner.save(|saved| {
-            let policy = saved.chain(chain.name())?.policy()?;
-            Policy::from_name(policy)
-        })?;
+        let policy = self
+            .runner
+            .save(|saved| saved.chain(chain.name())?.policy())?;
         // A chain that nobody has touched yet accepts.
         Ok(policy.unwrap_or(Policy::Accept))
     }
 
     /// Sets that. It isn't remembered: a refresh doesn't set it again.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, KernelChain, MemoryExecutor, Policy, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// filter.set_policy(KernelChain::Forward, Policy::Drop)?;
+    /// assert_eq!(filter.policy(KernelChain::Forward)?, Policy::Drop);
+    /// assert!(filter.set_policy(KernelChain::Prerouting, Policy::Drop).is_err()); // not in filter
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The table doesn't have that chain; or iptables refused it.
@@ -206,7 +320,7 @@ impl<E: Executor> IptablesUpdater<E> {
         let mut builder = Builder::new(self.runner.table);
         builder.command(Command::SetPolicy, &chain, Argument::Policy(policy));
         self.runner.restore(&builder.build())?;
-        info!("table {}: policy of {chain} is {policy}", self.runner.table);
+        info!("{}: policy of {chain} is {policy}", self.runner.place());
         Ok(())
     }
 
@@ -272,13 +386,13 @@ impl<E: Executor> IptablesUpdater<E> {
         Ok(chain)
     }
 
-    fn check_allowed(&self, chain: &HookChain, what: &'static str) -> Result<(), Error> {
+    fn check_allowed(&self, chain: &HookChain, act: ForeignAct) -> Result<(), Error> {
         let owned = self.index.prefixes().own(chain.as_str());
         if owned || self.shared.allowed.contains(chain) {
             return Ok(());
         }
         let chain = chain.clone();
-        Err(Error::NotAllowed { chain, what })
+        Err(Error::NotAllowed { chain, act })
     }
 }
 

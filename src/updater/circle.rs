@@ -52,7 +52,9 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         let ours = error.circle.iter();
         let ours = ours.filter_map(|name| self.index.prefixes().owned(name));
-        error.leftover = ours.filter(|name| self.index.is_leftover(name)).collect();
+        error.leftover = ours
+            .filter(|name| self.index.is_leftover(name.as_str()))
+            .collect();
         let written = |name: &_| delta.rewrites().iter().any(|r| r.chain.name() == name);
         error.leftover.retain(|name| !written(name));
         Error::Restore(error)

@@ -88,6 +88,22 @@ impl<E: Executor> IptablesUpdater<E> {
     /// outside refers to stay as they are, and are reported. At last it checks that all programmed chains
     /// and stubs are there; if not, [`refresh_all`](Self::refresh_all) repairs it, and the report says so.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// kernel.with_other_program(|previous_run| previous_run.restore("*filter\n:web-old - [0:0]\nCOMMIT\n"));
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j DROP"])?])?;
+    /// let report = filter.cleanup()?;
+    /// assert_eq!(report.deleted, ["web-old"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The table can't be read, or iptables refused to put the stubs: the graceful restart goes on then. Or
     /// the repair failed. Orphans that can't be deleted are no error.
@@ -123,8 +139,8 @@ impl<E: Executor> IptablesUpdater<E> {
         stats.chains_deleted += report.deleted.len() as u64;
         stats.chains_undeleted += report.undeleted.len() as u64;
         info!(
-            "cleanup of table {}: {} orphans deleted, {} kept, {} not deleted, {} chains stubbed, {} repaired",
-            self.runner.table,
+            "cleanup of {}: {} orphans deleted, {} kept, {} not deleted, {} chains stubbed, {} repaired",
+            self.runner.place(),
             report.deleted.len(),
             report.kept.len(),
             report.undeleted.len(),
@@ -144,7 +160,7 @@ impl<E: Executor> IptablesUpdater<E> {
         let leftover = self
             .index
             .unprogrammed()
-            .filter(|c| self.index.is_leftover(c));
+            .filter(|c| self.index.is_leftover(c.as_str()));
         leftover
             .map(|chain| Ok((chain.clone(), self.stub(chain)?)))
             .collect()
@@ -241,8 +257,8 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         lost.sort_unstable();
         warn!(
-            "table {}: somebody else has removed chains of ours: {}",
-            self.runner.table,
+            "{}: somebody else has removed chains of ours: {}",
+            self.runner.place(),
             crate::excerpt::of(&format!("{lost:?}"))
         );
         self.write_everything()?;

@@ -82,8 +82,8 @@ impl<E: Executor> IptablesUpdater<E> {
         let changes = self.settle(delta, &edits);
         if changes != Changes::default() {
             info!(
-                "table {}: {} chains rewritten, {} stubbed, {} deleted, {} not deleted",
-                self.runner.table,
+                "{}: {} chains rewritten, {} stubbed, {} deleted, {} not deleted",
+                self.runner.place(),
                 changes.rewritten.len(),
                 changes.stubbed.len(),
                 changes.deleted.len(),
@@ -145,7 +145,8 @@ impl<E: Executor> IptablesUpdater<E> {
             let mut named = chain.explicit_requirements();
             named.any(|name| {
                 let jumps = chain.rules().iter().filter_map(Rule::target);
-                self.index.is_leftover(name) && !jumps.into_iter().any(|to| to == name.as_str())
+                self.index.is_leftover(name.as_str())
+                    && !jumps.into_iter().any(|to| to == name.as_str())
             })
         })
     }
@@ -189,8 +190,8 @@ impl<E: Executor> IptablesUpdater<E> {
             }
         } else {
             warn!(
-                "table {}: chains of ours were removed by somebody else, writing them again",
-                self.runner.table
+                "{}: chains of ours were removed by somebody else, writing them again",
+                self.runner.place()
             );
         }
         match self.runner.restore_last_try(&input) {

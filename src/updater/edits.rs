@@ -99,8 +99,8 @@ impl<E: Executor> IptablesUpdater<E> {
                 return Err(refusal.into());
             }
             Refusal::Failed(error) => debug!(
-                "table {}: chains couldn't be changed in place, writing them whole: {error}",
-                self.runner.table
+                "{}: chains couldn't be changed in place, writing them whole: {error}",
+                self.runner.place()
             ),
         }
         self.runner.stats.edits_refused += 1;

@@ -33,6 +33,16 @@ impl<E: Executor> IptablesUpdater<E> {
     /// The chain is a kernel chain, another program's, or an owned one that isn't programmed (see
     /// [`ensure_chain`](Self::ensure_chain)).
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Position, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// assert_eq!(filter.ensure_rule(Position::Prepend, "FORWARD", "-i eth1 -j DROP")?, Existed::No);
+    /// assert_eq!(filter.ensure_rule(Position::Prepend, "FORWARD", "-i eth1 -j DROP")?, Existed::Yes);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
     pub fn ensure_rule<C>(
@@ -56,6 +66,17 @@ impl<E: Executor> IptablesUpdater<E> {
     /// Deletes all instances of the rule from the chain. Unlike
     /// [`ensure_rule_removed`](Self::ensure_rule_removed) it isn't remembered: whatever was ensured of this rule is
     /// forgotten.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, Existed, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(MemoryExecutor::new(IpVersion::V4, Backend::NfTables))?;
+    /// filter.ensure_rule_inserted("FORWARD", "-i eth1 -j DROP")?;
+    /// assert_eq!(filter.delete_rule("FORWARD", "-i eth1 -j DROP")?, Existed::Yes);
+    /// assert_eq!(filter.delete_rule("FORWARD", "-i eth1 -j DROP")?, Existed::No);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ensure_rule_removed`](Self::ensure_rule_removed).

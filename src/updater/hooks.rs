@@ -119,6 +119,19 @@ impl<E: Executor> IptablesUpdater<E> {
     ///
     /// The chain is a kernel chain or another program's. The rule may be written as `-A chain …`.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-p tcp --dport 443 -j ACCEPT"])?])?;
+    /// filter.ensure_rule_inserted("INPUT", "-i eth0 -j web-input")?;
+    /// filter.ensure_rule_inserted("INPUT", "-i eth0 -j web-input")?; // nothing more
+    /// assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), ["-i eth0 -j web-input"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The chain or the rule is refused ([`Error::ChainName`], [`Error::HookRule`], [`Error::HookInOwned`]),
     /// or iptables refuses it: then nothing is changed, and nothing remembered.
@@ -131,6 +144,18 @@ impl<E: Executor> IptablesUpdater<E> {
     }
 
     /// The same, with the instance at the bottom.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.ensure_rule_appended("INPUT", "-j DROP")?;
+    /// filter.ensure_rule_inserted("INPUT", "-i lo -j ACCEPT")?;
+    /// assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), ["-i lo -j ACCEPT", "-j DROP"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
@@ -146,6 +171,19 @@ impl<E: Executor> IptablesUpdater<E> {
     ///
     /// A rule whose chain, target or set doesn't exist can't stand anywhere: that counts as removed. The
     /// removal is remembered: a refresh removes the rule again if somebody's save and restore brought it back.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.ensure_rule_inserted("INPUT", "-i eth0 -j DROP")?;
+    /// filter.ensure_rule_removed("INPUT", "-i eth0 -j DROP")?;
+    /// assert!(kernel.rules(Table::Filter, "INPUT").unwrap().is_empty());
+    /// filter.ensure_rule_removed("INPUT", "-i eth0 -j DROP")?; // it is no error that there is none
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted).
@@ -166,8 +204,8 @@ impl<E: Executor> IptablesUpdater<E> {
         let overtaken = self.other_spellings(&chain, &rule)?;
         self.carry_out(&chain, &rule, wanted)?;
         info!(
-            "table {}: {wanted:?} in {chain}: {}",
-            self.runner.table,
+            "{}: {wanted:?} in {chain}: {}",
+            self.runner.place(),
             crate::excerpt::short(rule.as_str())
         );
         self.hooks.forget_all(&chain, overtaken);

@@ -146,6 +146,20 @@ impl<E: Executor> IptablesUpdater<E> {
     /// refresh. To know them again among others, the updater finds out once how iptables prints them, in a chain
     /// of its own that nothing refers to.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Placement, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// let rules = ["-i eth0 -j web-input", "-i eth1 -j web-input"];
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j RETURN"])?])?;
+    /// filter.ensure_rule_inserted("INPUT", "-j DROP")?;
+    /// filter.ensure_hooks("INPUT", rules, Placement::Before("-j DROP".to_owned()))?;
+    /// assert_eq!(kernel.rules(Table::Filter, "INPUT").unwrap(), [rules[0], rules[1], "-j DROP"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ensure_rule_inserted`](Self::ensure_rule_inserted); [`Error::CantMatch`] for a rule that iptables doesn't find
     /// again.
@@ -220,8 +234,9 @@ impl<E: Executor> IptablesUpdater<E> {
                 Ok(()) => {
                     group.moves += 1;
                     info!(
-                        "table {}: hook rules put into {}",
-                        self.runner.table, group.chain
+                        "{}: hook rules put into {}",
+                        self.runner.place(),
+                        group.chain
                     );
                     return Ok(Existed::No);
                 }

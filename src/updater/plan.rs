@@ -24,6 +24,7 @@ use contents::{Contents, PlannedChain};
 ///
 /// For people, [`diff`](Self::diff) shows what changes in each chain, and [`graph`](Self::graph) how the
 /// chains hang together.
+#[must_use = "a plan changes nothing: it is there to be looked at"]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Plan {
     commit: Option<RestoreInput>,
@@ -36,12 +37,12 @@ pub struct Plan {
 
 impl Plan {
     /// The input of the commit; `None` where nothing has to be written.
-    pub fn commit(&self) -> Option<&RestoreInput> {
+    pub fn commit_input(&self) -> Option<&RestoreInput> {
         self.commit.as_ref()
     }
 
     /// The input that deletes needless chains after the commit; `None` where there are none.
-    pub fn deletion(&self) -> Option<&RestoreInput> {
+    pub fn deletion_input(&self) -> Option<&RestoreInput> {
         self.deletion.as_ref()
     }
 

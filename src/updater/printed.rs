@@ -68,7 +68,7 @@ impl<E: Executor> IptablesUpdater<E> {
         });
         let mut names = names.filter(free);
         let none = || Error::NoSpareChain {
-            prefixes: prefixes.to_string(),
+            prefixes: prefixes.clone(),
         };
         names.next().ok_or_else(none)
     }

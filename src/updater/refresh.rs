@@ -16,6 +16,20 @@ impl<E: Executor> IptablesUpdater<E> {
     ///
     /// Returns what had drifted. How that is found, see [`verify`](Self::verify).
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j DROP"])?])?;
+    /// kernel.with_other_program(|other| other.flush(Table::Filter, "web-input"));
+    /// let drift = filter.refresh()?; // what it was, and it is no longer so
+    /// assert_eq!(drift.changed[0].chain, "web-input");
+    /// assert_eq!(kernel.rules(Table::Filter, "web-input").unwrap(), ["-j DROP"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The table can't be read or the commit failed: nothing has changed. Or a hook rule couldn't be put: the
     /// chains and the other hook rules are as wanted, and the first such error is returned.
@@ -44,8 +58,8 @@ impl<E: Executor> IptablesUpdater<E> {
         let chains: BTreeSet<_> = drift.chains().cloned().collect();
         if !chains.is_empty() {
             warn!(
-                "table {}: somebody else has changed chains of ours, writing them again: {}",
-                self.runner.table,
+                "{}: somebody else has changed chains of ours, writing them again: {}",
+                self.runner.place(),
                 crate::excerpt::of(&format!("{chains:?}"))
             );
         }
@@ -56,8 +70,8 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         for hook in &drift.hooks {
             warn!(
-                "table {}: hook rule in chain {}: {:?}: {}",
-                self.runner.table,
+                "{}: hook rule in chain {}: {:?}: {}",
+                self.runner.place(),
                 hook.chain,
                 hook.problem,
                 crate::excerpt::short(hook.rule.as_str())
@@ -76,6 +90,19 @@ impl<E: Executor> IptablesUpdater<E> {
 
     /// Writes everything again, whatever stands there: all programmed chains and stubs in one commit, then
     /// the hook rules in the order in which they were ensured.
+    ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j DROP"])?])?;
+    /// kernel.with_other_program(|other| other.flush_table(Table::Filter));
+    /// filter.refresh_all()?;
+    /// assert_eq!(kernel.rules(Table::Filter, "web-input").unwrap(), ["-j DROP"]);
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The commit failed: nothing has changed. Or a hook rule couldn't be put: the chains and the other hook

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::retry::{Clock, RetryPolicy};
 use crate::save::{SaveReader, SavedTable};
 use crate::stats::Stats;
-use crate::{Executor, Exit, Outcome, RestoreInput, Table, excerpt};
+use crate::{Executor, Exit, Outcome, Place, RestoreInput, Table, excerpt};
 
 /// An executor with what is needed to use it patiently.
 pub(crate) struct Runner<E> {
@@ -50,6 +50,14 @@ impl Refusal {
 }
 
 impl<E: Executor> Runner<E> {
+    /// What it runs on.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            version: self.executor.ip_version(),
+            table: self.table,
+        }
+    }
+
     /// Runs a restore. A failure without a reason is tried once less than the policy says: the last try is
     /// for whoever has read the table again.
     pub(crate) fn restore(&mut self, input: &RestoreInput) -> Result<(), Refusal> {
@@ -82,8 +90,8 @@ impl<E: Executor> Runner<E> {
             };
             if !self.may_try_again(failure.class, tries, ambiguous) {
                 debug!(
-                    "restore of table {} failed after {tries} tries in {:?}: {}",
-                    self.table,
+                    "restore of {} failed after {tries} tries in {:?}: {}",
+                    self.place(),
                     self.clock.now().saturating_duration_since(started),
                     failure.class
                 );
@@ -104,7 +112,7 @@ impl<E: Executor> Runner<E> {
 
     /// Waits before a restore is tried again.
     pub(crate) fn pause(&mut self, class: FailureClass, pause: Duration) {
-        warn!("restore of table {}: {class}, trying again", self.table);
+        warn!("restore of {}: {class}, trying again", self.place());
         self.stats.retries.count(class);
         self.clock.sleep(pause);
     }
@@ -158,7 +166,7 @@ impl<E: Executor> Runner<E> {
                     source,
                 });
             }
-            warn!("save of table {}: {source}, trying again", self.table);
+            warn!("save of {}: {source}, trying again", self.place());
             self.stats.retries.count(class);
             self.clock.sleep(pauses.next().unwrap_or_default());
         }

@@ -130,6 +130,19 @@ impl<E: Executor> IptablesUpdater<E> {
     /// between the write and that reading that leaves both as they are goes unseen.) Chains that still hold what
     /// a previous run left aren't looked at.
     ///
+    /// ```
+    /// # use iptables_updater::{Backend, Chain, IpVersion, IptablesUpdater, MemoryExecutor, Table};
+    /// # let kernel = MemoryExecutor::new(IpVersion::V4, Backend::NfTables);
+    /// # let mut filter = IptablesUpdater::builder(Table::Filter)
+    /// #     .chain_prefix("web-")
+    /// #     .open(kernel.clone())?;
+    /// filter.rewrite_chains([Chain::new("web-input", ["-j DROP"])?])?;
+    /// assert!(filter.verify()?.is_empty());
+    /// kernel.with_other_program(|other| other.flush(Table::Filter, "web-input"));
+    /// assert_eq!(filter.verify()?.changed[0].chain, "web-input");
+    /// # Ok::<(), iptables_updater::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The table can't be read, or a hook rule can't be checked.
     pub fn verify(&mut self) -> Result<Drift, Error> {
@@ -197,8 +210,8 @@ impl<E: Executor> IptablesUpdater<E> {
         }
         for notice in &drift.notices {
             warn!(
-                "table {}: {:?}",
-                self.runner.table,
+                "{}: {:?}",
+                self.runner.place(),
                 crate::excerpt::short(notice)
             );
         }

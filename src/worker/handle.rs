@@ -11,7 +11,7 @@ use crate::error::{ChainNameError, Error};
 use crate::updater::{Wanted, read_hook};
 use crate::{
     Chain, ChainName, Changes, CleanupReport, Drift, Executor, HookChain, IntoRule,
-    IptablesUpdater, Request, Rule, Stats,
+    IptablesUpdater, NoAnswer, Request, Rule, Stats,
 };
 
 /// A caller's end of a worker. Clones are further ends of the same one; the worker stops when the last
@@ -308,10 +308,10 @@ impl<E: Executor + Send + 'static> Handle<E> {
         let thread = self.shared.thread.lock();
         let thread = thread.unwrap_or_else(PoisonError::into_inner).take();
         let thread = thread.ok_or(Error::WorkerGone {
-            reason: "another handle has shut it down",
+            reason: NoAnswer::ShutDown,
         })?;
         thread.join().map_err(|_| Error::WorkerGone {
-            reason: "it has died of a panic",
+            reason: NoAnswer::Panicked,
         })
     }
 
@@ -368,6 +368,6 @@ fn overridden<E: Executor>(
 
 fn on_itself() -> Error {
     Error::WorkerGone {
-        reason: "a callback runs on its thread, so it can't wait for it: take a ticket",
+        reason: NoAnswer::WaitsForItself,
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use log::{error, warn};
 
-use crate::{Error, deadline};
+use crate::{Error, NoAnswer, deadline};
 
 type Callback<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -42,9 +42,36 @@ enum State<T> {
     Collected,
 }
 
-/// The time was over before the answer came: the ticket, to wait again.
-#[derive(Debug)]
-pub struct Pending<T>(pub Ticket<T>);
+/// The time was over before the answer came: it has the ticket, to wait again.
+///
+/// As long as it isn't dropped, the request's error isn't given away, see [`Ticket`].
+#[must_use = "dropped, it gives the result away as its ticket does"]
+pub struct Pending<T>(Ticket<T>);
+
+impl<T> Pending<T> {
+    /// The ticket, to wait again.
+    pub fn into_ticket(self) -> Ticket<T> {
+        self.0
+    }
+}
+
+impl<T> fmt::Display for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no answer within the time", self.0.slot.what)
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            f.debug_tuple("Pending").field(&self.0).finish()
+        } else {
+            fmt::Display::fmt(self, f)
+        }
+    }
+}
+
+impl<T> std::error::Error for Pending<T> {}
 
 pub(super) fn pair<T>(what: &'static str) -> (Answer<T>, Ticket<T>) {
     let slot = Arc::new(Slot {
@@ -185,7 +212,7 @@ impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
         if !self.is_given() {
             self.put(Err(Error::WorkerGone {
-                reason: "it was shut down, or has died of a panic",
+                reason: NoAnswer::Gone,
             }));
         }
     }

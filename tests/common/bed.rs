@@ -79,7 +79,7 @@ impl Bed {
         let input = format!("*{table}\n{lines}\nCOMMIT\n");
         match &self.ground {
             Ground::Simulation(simulation) => {
-                let outcome = simulation.as_other_program(|other| other.restore(&input));
+                let outcome = simulation.with_other_program(|other| other.restore(&input));
                 assert!(outcome.exit.is_success(), "{input}{outcome:?}");
             }
             Ground::Kernel(kernel) => kernel.must_restore(&input),

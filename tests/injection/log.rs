@@ -137,7 +137,7 @@ fn hostile_texts_are_escaped_in_errors_and_in_the_log() {
     updater.verify().unwrap();
     let comment = EVIL.replace('\r', "");
     let input = format!("*filter\n-A web-a -m comment --comment \"{comment}\"\nCOMMIT\n");
-    let outcome = kernel.as_other_program(|other| other.restore(&input));
+    let outcome = kernel.with_other_program(|other| other.restore(&input));
     assert!(outcome.exit.is_success(), "{outcome:?}");
     assert_eq!(updater.refresh().unwrap().changed.len(), 1);
 

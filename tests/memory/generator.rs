@@ -120,7 +120,7 @@ impl Generator<'_> {
 
     /// Whether the simulated kernel would take the input if it ended here; it is as before then.
     fn accepted(&self, input: &str) -> bool {
-        self.now.as_other_program(|other| {
+        self.now.with_other_program(|other| {
             let saved = Table::ALL.map(|table| other.save(table));
             let outcome = other.restore(&format!("{input}COMMIT\n"));
             for saved in &saved {

@@ -44,7 +44,7 @@ fn open(kernel: &MemoryExecutor) -> Result<IptablesUpdater<MemoryExecutor>, Erro
 }
 
 pub fn snapshot(kernel: &MemoryExecutor) -> Snapshot {
-    kernel.as_other_program(|other| other.save(Table::Filter))
+    kernel.with_other_program(|other| other.save(Table::Filter))
 }
 
 impl World {
@@ -62,7 +62,7 @@ impl World {
     /// A kernel as it was when the updater was opened.
     pub fn kernel(way: &Way) -> MemoryExecutor {
         let kernel = MemoryExecutor::new(IpVersion::V4, way.backend);
-        kernel.as_other_program(|other| other.put_back(&way.base));
+        kernel.with_other_program(|other| other.put_back(&way.base));
         kernel
     }
 
@@ -116,14 +116,15 @@ impl World {
             Operation::Restart => open(&self.kernel).map(|new| self.updater = new),
             Operation::ForeignFlush(chain) => {
                 self.kernel
-                    .as_other_program(|other| other.flush(Table::Filter, NAMES[chain]));
+                    .with_other_program(|other| other.flush(Table::Filter, NAMES[chain]));
                 Ok(())
             }
             Operation::ForeignDelete(chain) => {
                 let name = NAMES[chain];
                 let input = format!("*filter\n-F {name}\n-X {name}\nCOMMIT\n");
                 // Refused where a rule refers to it.
-                self.kernel.as_other_program(|other| other.restore(&input));
+                self.kernel
+                    .with_other_program(|other| other.restore(&input));
                 Ok(())
             }
         }

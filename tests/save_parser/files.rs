@@ -1,6 +1,6 @@
 //! The saves under `tests/data/saves`: what is in them, and that iptables-save prints them so.
 
-use iptables_updater::{IpVersion, SaveError, SavedTable, Table};
+use iptables_updater::{IpVersion, Policy, SaveError, SavedTable, Table};
 
 use crate::common::{each_kernel, in_namespace};
 
@@ -79,14 +79,14 @@ fn a_file_that_is_no_save_gives_an_error_that_names_the_line() {
 }
 
 /// A chain's name and policy, and its rules.
-type Chain = (String, Option<String>, Vec<String>);
+type Chain = (String, Option<Policy>, Vec<String>);
 
 fn chains(saved: &SavedTable<'_>) -> Vec<Chain> {
     saved
         .chains()
         .map(|chain| {
             let rules = chain.rules().map(|rule| rule.text().to_owned());
-            let policy = chain.policy().map(str::to_owned);
+            let policy = chain.policy();
             (chain.name().to_owned(), policy, rules.collect())
         })
         .collect()

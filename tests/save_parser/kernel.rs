@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use iptables_updater::{Backend, Counters, IpVersion, SavedChain, SavedTable, Table};
+use iptables_updater::{Backend, Counters, IpVersion, Policy, SavedChain, SavedTable, Table};
 
 use crate::common::{Kernel, each_kernel};
 
@@ -157,7 +157,10 @@ fn every_table_of_a_fresh_namespace_has_its_kernel_chains() {
                     .collect();
                 expected.sort_unstable();
                 assert_eq!(names, expected, "{table} of {kernel:?}");
-                assert!(read.chains().all(|chain| chain.policy() == Some("ACCEPT")));
+                assert!(
+                    read.chains()
+                        .all(|chain| chain.policy() == Some(Policy::Accept))
+                );
             }
         },
     );

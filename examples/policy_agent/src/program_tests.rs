@@ -62,7 +62,7 @@ fn leftovers_stay_until_everything_stands() {
     for backend in BACKENDS {
         let kernel = MemoryExecutor::new(IpVersion::V4, backend);
         let old = "*filter\n:pa-old - [0:0]\nCOMMIT\n";
-        kernel.as_other_program(|other| other.restore(old));
+        kernel.with_other_program(|other| other.restore(old));
         let mut programmer = programmer(&kernel);
         let wanted = chains(&[]);
         // More than the library's tries, for the batch and for each request of it by itself.

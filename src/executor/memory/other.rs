@@ -7,7 +7,7 @@ use super::{input, save};
 use crate::{Outcome, Table};
 
 /// What another program may do to the tables, see
-/// [`MemoryExecutor::as_other_program`](super::MemoryExecutor::as_other_program).
+/// [`MemoryExecutor::with_other_program`](super::MemoryExecutor::with_other_program).
 #[derive(Debug)]
 pub struct OtherProgram<'a> {
     kernel: &'a mut Kernel,

@@ -16,11 +16,7 @@ pub fn classifier(data: &[u8]) {
     };
     let input = String::from_utf8_lossy(bytes.text()).into_owned();
     let stderr = bytes.0.to_vec();
-    let outcome = Outcome {
-        exit,
-        stdout: Vec::new(),
-        stderr,
-    };
+    let outcome = Outcome::new(exit, [], stderr);
     judged(&outcome, &input);
     told(&outcome);
 }

@@ -52,7 +52,7 @@ pub fn requests(data: &[u8]) {
     let mut bytes = Bytes(data);
     let backend = bytes.of(&[Backend::NfTables, Backend::Legacy]);
     let kernel = MemoryExecutor::new(IpVersion::V4, backend);
-    kernel.as_other_program(|other| assert!(other.restore(OTHERS).exit.is_success()));
+    kernel.with_other_program(|other| assert!(other.restore(OTHERS).exit.is_success()));
     let before = others(&kernel);
     let mut updater = builder().open(kernel.clone()).unwrap();
     let mut steps = 0;
@@ -179,7 +179,7 @@ fn meddle(kernel: &MemoryExecutor, bytes: &mut Bytes<'_>) {
         _ => format!("-F FORWARD\n-F OUTPUT\n-F {chain}\n-X {chain}"),
     };
     // That chain may not be there: then nothing happens.
-    kernel.as_other_program(|other| other.restore(&format!("*filter\n{command}\nCOMMIT\n")));
+    kernel.with_other_program(|other| other.restore(&format!("*filter\n{command}\nCOMMIT\n")));
 }
 
 /// The dataplane is what the index says.

@@ -60,7 +60,7 @@ fn accepted(rule: &Rule) {
 /// Whatever iptables makes of it, at most one rule comes of it, in its chain.
 fn written(rule: &Rule, backend: Backend) {
     let kernel = MemoryExecutor::new(IpVersion::V4, backend);
-    kernel.as_other_program(|other| assert!(other.restore(OTHERS).exit.is_success()));
+    kernel.with_other_program(|other| assert!(other.restore(OTHERS).exit.is_success()));
     let before = others(&kernel);
     let mut updater = builder().open(kernel.clone()).unwrap();
     let empty = updater.index().clone();

@@ -1,6 +1,6 @@
 //! Any bytes as what iptables-save printed.
 
-use iptables_updater::{Backend, Chain, Outcome, SavedTable, Table};
+use iptables_updater::{Backend, Chain, Outcome, Policy, SavedTable, Table};
 
 use super::canned::{Canned, builder};
 use super::presentable;
@@ -53,7 +53,7 @@ fn printed_again(saved: &SavedTable<'_>) {
         text.push_str(&format!(
             ":{} {} [0:0]\n",
             chain.name(),
-            chain.policy().unwrap_or("-")
+            chain.policy().map_or("-", Policy::name)
         ));
     }
     for chain in saved.chains() {
@@ -70,7 +70,7 @@ fn printed_again(saved: &SavedTable<'_>) {
                 rules.map(|rule| (rule.text().to_owned(), rule.target().map(str::to_owned)));
             (
                 chain.name().to_owned(),
-                chain.policy().map(str::to_owned),
+                chain.policy(),
                 rules.collect::<Vec<_>>(),
             )
         });
