@@ -1,4 +1,4 @@
-//! Chains that we own: their names, their contents, and the prefixes that mark them.
+//! Chains that we own: their names and their contents.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::error::{ChainError, ChainNameError, PrefixError};
+use crate::error::{ChainError, ChainNameError};
 use crate::{IntoRule, IpVersion, KernelChain, Rule, excerpt};
 
 /// The name of a chain that isn't the kernel's: 1 to 28 bytes, checked once.
@@ -24,56 +24,6 @@ pub struct ChainName(Arc<str>);
 
 /// Targets that iptables handles itself; no chain can have such a name.
 const BUILT_IN_TARGETS: [&str; 4] = ["ACCEPT", "DROP", "RETURN", "QUEUE"];
-
-/// Targets of extensions: a chain of that name would hide the target.
-const EXTENSION_TARGETS: [&str; 46] = [
-    "AUDIT",
-    "CHECKSUM",
-    "CLASSIFY",
-    "CLUSTERIP",
-    "CONNMARK",
-    "CONNSECMARK",
-    "CT",
-    "DNAT",
-    "DNPT",
-    "DSCP",
-    "ECN",
-    "HL",
-    "HMARK",
-    "IDLETIMER",
-    "LED",
-    "LOG",
-    "MARK",
-    "MASQUERADE",
-    "MIRROR",
-    "NETMAP",
-    "NFLOG",
-    "NFQUEUE",
-    "NOTRACK",
-    "RATEEST",
-    "REDIRECT",
-    "REJECT",
-    "ROUTE",
-    "SAME",
-    "SECMARK",
-    "SET",
-    "SNAT",
-    "SNPT",
-    "SYNPROXY",
-    "TARPIT",
-    "TCPMSS",
-    "TCPOPTSTRIP",
-    "TEE",
-    "TOS",
-    "TPROXY",
-    "TRACE",
-    "TTL",
-    "ULOG",
-    "XOR",
-    "ACCOUNT",
-    "CHAOS",
-    "DELUDE",
-];
 
 impl ChainName {
     /// The most bytes that a chain's name may have, on both back ends.
@@ -99,7 +49,7 @@ impl ChainName {
     }
 }
 
-fn check(name: &str) -> Result<(), ChainNameError> {
+pub(crate) fn check(name: &str) -> Result<(), ChainNameError> {
     check_beginning(name)?;
     if BUILT_IN_TARGETS.contains(&name) {
         let name = name.to_owned();
@@ -112,7 +62,7 @@ fn check(name: &str) -> Result<(), ChainNameError> {
 }
 
 /// What holds for a name and for any beginning of one.
-fn check_beginning(name: &str) -> Result<(), ChainNameError> {
+pub(crate) fn check_beginning(name: &str) -> Result<(), ChainNameError> {
     let owned = || excerpt::short(name);
     if name.is_empty() {
         return Err(ChainNameError::Empty);
@@ -338,71 +288,6 @@ where
         })
     };
     rules.into_iter().enumerate().map(read).collect()
-}
-
-/// Which chains an updater owns: those whose names begin with one of these.
-///
-/// ```
-/// use iptables_updater::{PrefixError, Prefixes};
-///
-/// let prefixes = Prefixes::new(["web-", "db-"])?;
-/// assert!(prefixes.own("web-input") && !prefixes.own("DOCKER"));
-/// # Ok::<(), PrefixError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Prefixes(Vec<String>);
-
-impl Prefixes {
-    /// Checks the prefixes.
-    ///
-    /// # Errors
-    /// There is none, or one of them would own a target of iptables.
-    pub fn new<I>(prefixes: I) -> Result<Self, PrefixError>
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let prefixes = prefixes.into_iter();
-        let prefixes: Vec<String> = prefixes.map(|p| p.as_ref().to_owned()).collect();
-        if prefixes.is_empty() {
-            return Err(PrefixError::None);
-        }
-        for prefix in &prefixes {
-            check_beginning(prefix).map_err(|source| PrefixError::Name {
-                prefix: excerpt::short(prefix),
-                source,
-            })?;
-            let owns = |target: &&&'static str| target.starts_with(prefix.as_str());
-            if let Some(target) = EXTENSION_TARGETS.iter().find(owns) {
-                let prefix = prefix.clone();
-                return Err(PrefixError::Target { prefix, target });
-            }
-        }
-        Ok(Self(prefixes))
-    }
-
-    /// The prefixes, as they were given.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
-    }
-
-    /// The owned chain of that name, if it is one's.
-    pub(crate) fn owned(&self, name: &str) -> Option<ChainName> {
-        self.own(name).then(|| ChainName::of_kept(name))
-    }
-
-    /// Whether a chain of that name is an owned one: a kernel chain or a built-in target never is,
-    /// whatever the prefixes.
-    pub fn own(&self, name: &str) -> bool {
-        let begins = |prefix: &String| name.starts_with(prefix.as_str());
-        self.0.iter().any(begins) && check(name).is_ok()
-    }
-}
-
-impl fmt::Display for Prefixes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(", "))
-    }
 }
 
 #[cfg(test)]

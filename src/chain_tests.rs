@@ -1,4 +1,4 @@
-//! Chain names, prefixes and chains: what is taken and what is refused.
+//! Chain names and chains: what is taken and what is refused.
 
 use super::*;
 use crate::{HookChain, Table};
@@ -132,50 +132,6 @@ fn a_hook_chain_is_checked_against_its_table() {
         Err(ChainNameError::BuiltInTarget { .. })
     ));
     assert!(matches!(HookChain::new(""), Err(ChainNameError::Empty)));
-}
-
-#[test]
-fn a_prefix_owns_the_chains_that_begin_with_it() {
-    let prefixes = Prefixes::new(["web-", "IN"]).unwrap();
-    for name in ["web-", "web-a", "INX", "IN"] {
-        assert!(prefixes.own(name), "{name}");
-        assert_eq!(prefixes.owned(name).unwrap(), name);
-    }
-    // A kernel chain is nobody's, and no more is a chain that we couldn't write.
-    for name in [
-        "we",
-        "Web-a",
-        "INPUT",
-        "web-a b",
-        "web-ccccccccccccccccccccccccc",
-        "",
-    ] {
-        assert!(!prefixes.own(name), "{name}");
-        assert_eq!(prefixes.owned(name), None);
-    }
-    assert!(!Prefixes::new(["ACCEP"]).unwrap().own("ACCEPT"));
-    assert_eq!(prefixes.to_string(), "web-, IN");
-}
-
-#[test]
-fn prefixes_that_own_nothing_or_a_target_are_refused() {
-    assert_eq!(Prefixes::new([] as [&str; 0]), Err(PrefixError::None));
-    for prefix in ["", "-x", "a b", "a\nb"] {
-        let error = Prefixes::new(["web-", prefix]).unwrap_err();
-        assert!(matches!(&error, PrefixError::Name { .. }), "{error}");
-        assert!(!error.to_string().contains(char::is_control), "{error}");
-    }
-    let long = "c".repeat(29);
-    assert!(matches!(
-        Prefixes::new([&long]),
-        Err(PrefixError::Name { .. })
-    ));
-    assert!(Prefixes::new([&long[1..]]).is_ok());
-    for prefix in ["REJECT", "REJ", "L", "CT", "MASQ"] {
-        let error = Prefixes::new([prefix]).unwrap_err();
-        assert!(matches!(&error, PrefixError::Target { .. }), "{error}");
-    }
-    assert!(Prefixes::new(["REJECT-"]).is_ok());
 }
 
 #[test]

@@ -99,6 +99,7 @@ mod options;
 mod outcome;
 mod place;
 mod platform;
+mod prefixes;
 mod restore_input;
 mod retry;
 mod rule;
@@ -113,7 +114,7 @@ mod words;
 pub mod worker;
 
 pub use batch::Request;
-pub use chain::{Chain, ChainName, Prefixes};
+pub use chain::{Chain, ChainName};
 pub use error::{
     BadRule, ChainError, ChainNameError, Error, ExecutorError, FailureClass, ForeignAct, NoAnswer,
     PrefixError, RestoreError, RuleError, SaveError, TableSetError,
@@ -127,6 +128,7 @@ pub use named::UnknownName;
 pub use outcome::{Exit, Outcome};
 pub use place::Place;
 pub use platform::{Backend, IpVersion};
+pub use prefixes::Prefixes;
 pub use restore_input::{Command, Origin, RestoreInput};
 pub use retry::{Clock, RetryPolicy, SystemClock};
 pub use rule::{IntoRule, Rule};

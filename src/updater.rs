@@ -1,6 +1,7 @@
 //! The updater: owns the chains of one table and keeps them as its caller wants them.
 
 mod apply;
+mod arrangement;
 mod builder;
 mod canary;
 mod chains;
@@ -22,6 +23,7 @@ mod spellings;
 mod stage;
 mod verify;
 
+pub use arrangement::{HookPolicy, Placement};
 pub use builder::UpdaterBuilder;
 pub use chains::{Existed, ListedRule};
 pub use cleanup::{CleanupReport, KeptOrphan};
@@ -30,7 +32,7 @@ pub use deletion::Undeleted;
 pub use edits::UpdateMode;
 pub use ensure_rule::Position;
 pub(crate) use hooks::{Wanted, read_hook};
-pub use placement::{Fight, HookPolicy, Placement};
+pub use placement::Fight;
 pub use plan::{Graph, Plan, PlanDiff};
 pub use verify::{ChangedChain, Drift, HookDrift, HookProblem};
 

@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("outcome", 0),
     ("place", 0),
     ("platform", 0),
+    ("prefixes", 0),
     ("rule", 0),
     ("table", 0),
     ("words", 0),

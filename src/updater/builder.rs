@@ -7,13 +7,12 @@ use log::{info, warn};
 
 use super::run::Runner;
 use super::{HookPolicy, Hooks, IptablesUpdater, Printed, Shared, UpdateMode};
-use crate::chain::Prefixes;
 use crate::error::Error;
 use crate::fingerprint::Fingerprints;
 use crate::retry::{Clock, RetryPolicy, SystemClock};
 use crate::stats::Stats;
 use crate::stub::{StubMaker, Stubs, default_maker};
-use crate::{ChainName, Executor, Index, IpVersion, Rule, Table};
+use crate::{ChainName, Executor, Index, IpVersion, Prefixes, Rule, Table};
 
 /// What an [`IptablesUpdater`] shall own and how it shall behave.
 #[must_use = "a builder does nothing until it is opened"]

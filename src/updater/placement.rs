@@ -3,9 +3,10 @@
 use indexmap::IndexSet;
 use log::{info, warn};
 
+use super::arrangement::{Arrangement, HookPolicy, Placement};
 use super::hooks::Wanted;
 use super::printed::Printed;
-use super::verify::{HookDrift, HookProblem};
+use super::verify::HookDrift;
 use super::{Existed, IptablesUpdater};
 use crate::error::{ChainNameError, Error, FailureClass};
 use crate::restore_input::{Argument, Builder, Command};
@@ -13,33 +14,6 @@ use crate::{Executor, HookChain, IntoRule, Rule, SavedTable};
 
 /// How often the chain is read again when other programs change it meanwhile.
 const MOST_ROUNDS: usize = 5;
-
-/// Where in a chain hook rules shall stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Placement {
-    /// First of all.
-    Top,
-    /// Last of all.
-    Bottom,
-    /// Just before the first rule of others that has these words in it, one after the other, as iptables-save
-    /// prints it: `-j DOCKER-USER`. If there is none, at the bottom.
-    Before(String),
-    /// Just after the last such rule. If there is none, at the top.
-    After(String),
-}
-
-/// When hook rules that stand together in their order are moved to their place.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HookPolicy {
-    /// Only when one of them is missing, repeated or out of order. So two programs that both want to be first
-    /// don't fight for ever: whoever was put last is first.
-    #[default]
-    WhenMissing,
-    /// Whenever they aren't at their place.
-    Always,
-}
 
 /// Hook rules that were moved again and again, most likely because another program does the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,77 +37,10 @@ pub(super) struct Group {
     moves: u32,
 }
 
-/// What has to be done with a group, worked out from the rules of its chain.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Arrangement {
-    /// How many instances of each rule there are.
-    counts: Vec<usize>,
-    /// Behind how many rules of others they shall stand, out of how many.
-    behind: usize,
-    others: usize,
-    /// Whether they stand together, in their order, each once.
-    together: bool,
-    /// Whether they stand at their place, if they do.
-    at_place: bool,
-}
-
 impl Group {
     /// Its rules, each with the chain.
     pub(super) fn hooks(&self) -> impl Iterator<Item = (&HookChain, &Rule)> {
         self.rules.iter().map(|rule| (&self.chain, rule))
-    }
-
-    /// Works out how the group stands among the rules of its chain, as they are printed.
-    fn arrangement(&self, current: &[&str], ours: &[&str]) -> Arrangement {
-        let is_ours = |text: &&str| ours.contains(text);
-        let others: Vec<&str> = current.iter().copied().filter(|t| !is_ours(t)).collect();
-        let behind = match &self.placement {
-            Placement::Top => 0,
-            Placement::Bottom => others.len(),
-            Placement::Before(words) => {
-                let first = others.iter().position(|text| has_words(text, words));
-                first.unwrap_or(others.len())
-            }
-            Placement::After(words) => {
-                let last = others.iter().rposition(|text| has_words(text, words));
-                last.map_or(0, |last| last + 1)
-            }
-        };
-        let start = current.iter().position(is_ours).unwrap_or(0);
-        let counts: Vec<_> = ours
-            .iter()
-            .map(|ours| current.iter().filter(|text| *text == ours).count())
-            .collect();
-        let once = counts.iter().all(|count| *count == 1);
-        Arrangement {
-            together: once && current[start..].starts_with(ours),
-            at_place: start == behind,
-            counts,
-            behind,
-            others: others.len(),
-        }
-    }
-}
-
-/// Whether the words stand in the text one after the other, as whole words.
-fn has_words(text: &str, words: &str) -> bool {
-    let text: Vec<_> = text.split(' ').collect();
-    let words: Vec<_> = words.split_whitespace().collect();
-    !words.is_empty() && text.windows(words.len()).any(|window| window == words)
-}
-
-impl Arrangement {
-    fn is_fine(&self, policy: HookPolicy) -> bool {
-        self.together && (self.at_place || policy == HookPolicy::WhenMissing)
-    }
-
-    /// What is wrong with the rule of that number, if the whole isn't fine.
-    fn problem(&self, number: usize) -> HookProblem {
-        match self.counts[number] {
-            0 => HookProblem::Gone,
-            1 => HookProblem::OutOfPlace,
-            _ => HookProblem::Repeated,
-        }
     }
 }
 
@@ -345,7 +252,7 @@ fn arrangement_in(saved: &SavedTable<'_>, group: &Group, printed: &Printed) -> A
         // A rule of which it isn't known can only be taken for missing.
         .map(|rule| printed.of(rule).unwrap_or("\n"))
         .collect();
-    group.arrangement(&rules.unwrap_or_default(), &ours)
+    Arrangement::of(&group.placement, &rules.unwrap_or_default(), &ours)
 }
 
 /// The commands that bring a group to its place: all instances go, then each rule is put once.
@@ -366,79 +273,4 @@ fn moves<'g>(group: &'g Group, arrangement: &Arrangement) -> Vec<(Command, Argum
         commands.extend(numbered);
     }
     commands
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn group(placement: Placement) -> Group {
-        Group {
-            chain: HookChain::new("INPUT").unwrap(),
-            rules: vec![Rule::new("-j a").unwrap(), Rule::new("-j b").unwrap()],
-            placement,
-            looks: 0,
-            moves: 0,
-        }
-    }
-
-    #[test]
-    fn a_place_is_told_in_rules_of_others() {
-        let ours = ["-j a", "-j b"];
-        let before = || Placement::Before("-j x".to_owned());
-        let after = || Placement::After("-j x".to_owned());
-        for (placement, current, together, at_place, behind) in [
-            (Placement::Top, vec!["-j a", "-j b", "-j x"], true, true, 0),
-            (Placement::Top, vec!["-j x", "-j a", "-j b"], true, false, 0),
-            (Placement::Top, vec!["-j b", "-j a"], false, true, 0),
-            (Placement::Top, vec!["-j a", "-j x", "-j b"], false, true, 0),
-            (Placement::Top, vec!["-j a", "-j b", "-j a"], false, true, 0),
-            (Placement::Top, vec![], false, true, 0),
-            (
-                Placement::Bottom,
-                vec!["-j x", "-j a", "-j b"],
-                true,
-                true,
-                1,
-            ),
-            (
-                Placement::Bottom,
-                vec!["-j a", "-j b", "-j x"],
-                true,
-                false,
-                1,
-            ),
-            (
-                before(),
-                vec!["-j y", "-j a", "-j b", "-p tcp -j x"],
-                true,
-                true,
-                1,
-            ),
-            (
-                before(),
-                vec!["-j xx", "-j x", "-j a", "-j b"],
-                true,
-                false,
-                1,
-            ),
-            (before(), vec!["-j y", "-j a", "-j b"], true, true, 1),
-            (
-                after(),
-                vec!["-j x", "-j y", "-j x", "-j a", "-j b"],
-                true,
-                true,
-                3,
-            ),
-            (after(), vec!["-j y", "-j a", "-j b"], true, false, 0),
-        ] {
-            let found = group(placement.clone()).arrangement(&current, &ours);
-            let found = (found.together, found.at_place, found.behind);
-            assert_eq!(
-                found,
-                (together, at_place, behind),
-                "{placement:?} {current:?}"
-            );
-        }
-    }
 }
