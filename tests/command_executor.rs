@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{each_kernel, each_kernel_of};
@@ -28,8 +29,11 @@ impl Fake {
         let text = format!(
             "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n{script}\n"
         );
-        fs::write(fake.path("tool"), text).unwrap();
-        fs::set_permissions(fake.path("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+        // Written here, it would be open for writing in whatever another test starts at that moment, and couldn't be run.
+        let write = ["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"];
+        let mut sh = Command::new("sh");
+        let written = sh.args(write).arg(fake.path("tool")).arg(text).status();
+        assert!(written.unwrap().success());
         fake
     }
 
