@@ -68,7 +68,7 @@ debug_as_sentence!(enum SaveError, (), {
     UnterminatedQuote { line },
 });
 
-/// iptables couldn't be run. `{:?}` is the sentence, as that of [`Error`].
+/// iptables couldn't be run. `{:?}` is the sentence, as that of [`Error`](crate::Error).
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
