@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::{ChainName, HookChain, Policy, Rule, Table};
+use crate::{ChainName, HookChain, Policy, Rule, Table, words};
 
 /// The policy and counters that a declaration of a user chain carries.
 const NO_POLICY: &str = " - [0:0]\n";
@@ -109,6 +109,13 @@ impl RestoreInput {
     /// A line's text, by its number from 1.
     pub fn line(&self, number: usize) -> Option<&str> {
         self.text.lines().nth(number.checked_sub(1)?)
+    }
+
+    /// The number of the first line whose rule jumps or goes to this target, from 1.
+    pub(crate) fn line_to(&self, target: &str) -> Option<usize> {
+        let to_it = |line| words::value_of(line, ["-j", "-g"]) == Some(target);
+        let at = self.text.lines().position(to_it)?;
+        Some(at + 1)
     }
 
     /// Where a line comes from, by its number from 1; `None` for `*table`, `COMMIT` and beyond.
@@ -307,6 +314,22 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_line_to_a_target_is_found_whatever_stands_around_it() {
+        let a = ChainName::new("web-a").unwrap();
+        let rules = [
+            "-m comment --comment \"x -j web-x\" -j web-xy",
+            "-p tcp -g web-x -m comment --comment \"y\"",
+            "-j web-x",
+        ];
+        let rules = rules.map(|rule| Rule::new(rule).unwrap());
+        let mut builder = Builder::new(Table::Filter);
+        builder.contents(&a, &rules, None);
+        let input = builder.build();
+        assert_eq!(input.line_to("web-x"), Some(4), "{input}");
+        assert_eq!(input.line_to("web"), None);
+    }
 
     #[test]
     fn each_line_knows_its_chain_and_request() {

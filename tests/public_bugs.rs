@@ -141,17 +141,17 @@ fn a_missing_target_is_named_and_forgotten_once_it_is_there() {
         |bed: Bed| {
             let mut updater = bed.open();
             let wanted = || chain("web-a", &["-j theirs"]);
-            for error in [
-                updater.rewrite_chains([wanted()]).unwrap_err(),
-                updater
-                    .ensure_rule_inserted("INPUT", "-j theirs")
-                    .unwrap_err(),
-            ] {
+            let rewrite = updater.rewrite_chains([wanted()]).unwrap_err();
+            let hook = updater.ensure_rule_inserted("INPUT", "-j theirs");
+            for (error, at) in [(rewrite, "web-a"), (hook.unwrap_err(), "INPUT")] {
                 let Error::Restore(error) = error else {
                     panic!("{error}")
                 };
                 assert_eq!(error.class, FailureClass::TargetAbsent);
                 assert_eq!(error.object.as_deref(), Some("theirs"));
+                // Only legacy names the line itself.
+                assert_eq!(error.chain.as_deref(), Some(at), "{error}");
+                assert!(error.text.unwrap().ends_with(" -j theirs"));
                 assert_eq!(error.tries, 1);
             }
             bed.other(":theirs - [0:0]");
@@ -176,9 +176,13 @@ fn one_missing_chain_of_others_does_not_stop_the_rest() {
             ];
             let results = updater.apply(&requests);
             assert!(results[0].is_ok() && results[2].is_ok());
+            let Err(Error::Restore(error)) = &results[1] else {
+                panic!("{results:?}")
+            };
+            assert_eq!(error.class, FailureClass::TargetAbsent);
             assert_eq!(
-                results[1].as_ref().unwrap_err().class(),
-                Some(FailureClass::TargetAbsent)
+                (error.chain.as_deref(), error.request),
+                (Some("web-b"), Some(1))
             );
             assert_eq!(bed.web_chains(), ["web-a", "web-c"]);
         },

@@ -22,8 +22,9 @@ pub struct RestoreError {
     pub version: IpVersion,
     /// The back end.
     pub backend: Backend,
-    /// The line of the input that iptables named, from 1. nf_tables names the `COMMIT` line where a jump
-    /// target is missing, legacy where the kernel refuses the whole.
+    /// The line of the input that is at fault, from 1: the one that iptables named. Where a jump target is missing,
+    /// nf_tables names only the target and the `COMMIT` line; then it is the first line that jumps there, so that both
+    /// back ends tell the same. Legacy names the `COMMIT` line where the kernel refuses the whole.
     pub line: Option<usize>,
     /// That line, cut short where it is long.
     pub text: Option<String>,

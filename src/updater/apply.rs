@@ -6,14 +6,14 @@ use log::{debug, warn};
 
 use super::{Changes, IptablesUpdater};
 use crate::error::{Error, FailureClass};
-use crate::{Change, Executor, Request, Rule};
+use crate::{Executor, Request};
 
 impl<E: Executor> IptablesUpdater<E> {
     /// Applies requests together, in one commit if all are sound; one result for each, in their order.
     ///
     /// They take effect in the order given: where two name the same chain, the later wins. A request
     /// succeeds or fails as a whole. If the commit fails, the request at fault is found by the line that iptables
-    /// names, or by the chain or set that is missing, and the rest is committed again without it; where iptables
+    /// names, or that jumps to the chain that is missing, and the rest is committed again without it; where iptables
     /// names nothing to go by, the batch is halved, in order. What a request's result is doesn't depend on how
     /// the batch was split. What fails of a race for as long as the [`RetryPolicy`](crate::RetryPolicy) allows is tried
     /// once more in each part, and not as often again.
@@ -89,7 +89,7 @@ impl<E: Executor> IptablesUpdater<E> {
             };
             if group.len() == 1 {
                 results[group[0]] = Err(renumbered(error, group[0]));
-            } else if let Some(at) = at_fault(&error, &batch) {
+            } else if let Some(at) = at_fault(&error) {
                 let number = group.remove(at);
                 debug!("request {number} is at fault: {error}");
                 results[number] = Err(renumbered(error, number));
@@ -119,30 +119,17 @@ impl<E: Executor> IptablesUpdater<E> {
 }
 
 /// Which request of the batch iptables points at, if that can be relied on.
-fn at_fault(error: &Error, batch: &[&Request]) -> Option<usize> {
+fn at_fault(error: &Error) -> Option<usize> {
     let Error::Restore(error) = error else {
         return None;
     };
     match error.class {
         // The chain that closes a circle isn't the one that iptables names.
         FailureClass::TooManyLinks | FailureClass::Ambiguous => None,
-        FailureClass::TargetAbsent => error.request.or_else(|| {
-            let object = error.object.as_deref()?;
-            batch.iter().position(|request| refers_to(request, object))
-        }),
+        FailureClass::TargetAbsent => error.request,
         _ if error.cascade => None,
         _ => error.request,
     }
-}
-
-fn refers_to(request: &Request, target: &str) -> bool {
-    request.changes().iter().any(|change| match change {
-        Change::Rewrite(chain) => {
-            let mut targets = chain.rules().iter().filter_map(Rule::target);
-            targets.any(|named| named == target)
-        }
-        Change::Delete(_) => false,
-    })
 }
 
 /// Whether any part of the batch would fail in the same way.

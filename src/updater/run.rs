@@ -199,17 +199,15 @@ impl<E: Executor> Runner<E> {
         failure: Failure,
         tries: u32,
     ) -> RestoreError {
-        let origin = failure.line.and_then(|line| input.origin(line));
+        let line = line_at_fault(input, &failure);
+        let origin = line.and_then(|line| input.origin(line));
         RestoreError {
             class: failure.class,
             table: self.table,
             version: self.executor.ip_version(),
             backend: self.executor.backend(),
-            line: failure.line,
-            text: failure
-                .line
-                .and_then(|line| input.line(line))
-                .map(excerpt::short),
+            line,
+            text: line.and_then(|line| input.line(line)).map(excerpt::short),
             chain: origin.map(|origin| origin.chain.to_string()),
             request: origin.and_then(|origin| origin.request),
             cascade: failure.cascade,
@@ -221,6 +219,20 @@ impl<E: Executor> Runner<E> {
             tries,
         }
     }
+}
+
+/// The line that iptables names; where it names the `COMMIT` line and a target that is missing (nf_tables looks for
+/// targets only there), the first line to that target.
+fn line_at_fault(input: &RestoreInput, failure: &Failure) -> Option<usize> {
+    let named = failure.line?;
+    let missing = match &failure.object {
+        Some(object) if failure.class == FailureClass::TargetAbsent => object,
+        _ => return Some(named),
+    };
+    if named < input.commit_line() {
+        return Some(named);
+    }
+    input.line_to(missing).or(Some(named))
 }
 
 impl<E> fmt::Debug for Runner<E> {
