@@ -2,7 +2,7 @@
 //!
 //! Cases that have a test elsewhere: absence in all its spellings and duplicates (`hooks`), busy chains and names that
 //! begin alike (`restart_cleanup`, `rewrite_delete`), rules that aren't found again (`placement`), nesting too deep
-//! (`rewrite_delete`).
+//! (`refused`).
 
 mod common;
 
